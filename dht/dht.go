@@ -35,11 +35,11 @@ type DHT struct {
 	relays    chan struct{} // a token for each ping on behalf of another peer
 	wake      chan struct{} // Run has something to process
 
-	mu     sync.Mutex // guards the fields below; never held during network I/O
-	ring   *Ring
-	hear   []func(Event)
-	events []Event // not yet delivered
-	calls  []Call  // not yet sent
+	mu          sync.Mutex // guards the fields below; never held during network I/O
+	ring        *Ring
+	subscribers []func(Event)
+	events      []Event // not yet delivered
+	calls       []Call  // not yet sent
 }
 
 // New returns a DHT that does nothing before Run. Self must carry its advertised addresses; a zero
@@ -62,7 +62,7 @@ func New(cfg Config, self Peer, transport Transport, members Membership, log *sl
 func (d *DHT) Subscribe(hear func(Event)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.hear = append(d.hear, hear)
+	d.subscribers = append(d.subscribers, hear)
 }
 
 // Run keeps this peer's place in the ring until ctx ends, and returns ctx's error. It sends no
@@ -84,7 +84,7 @@ func (d *DHT) Run(ctx context.Context) error {
 			d.do(func(r *Ring, now time.Time) { r.Tick(now) })
 		case <-d.wake:
 		}
-		for n := 0; n < toldAtOnce && d.tellNext(); n++ {
+		for n := 0; n < toldAtOnce && d.deliverNext(); n++ {
 		}
 		for {
 			call, ok := d.nextCall(slots)
@@ -142,24 +142,24 @@ func readNow[T any](d *DHT, ask func(*Ring) T) T {
 	return ask(d.look())
 }
 
-// tellNext delivers one event to the subscribers; false if there is none.
-func (d *DHT) tellNext() bool {
+// deliverNext delivers one event to the subscribers; false if there is none.
+func (d *DHT) deliverNext() bool {
 	d.mu.Lock()
 	if len(d.events) == 0 {
 		d.mu.Unlock()
 		return false
 	}
-	e, hear := d.events[0], d.hear
+	e, hear := d.events[0], d.subscribers
 	d.events = d.events[1:]
 	d.mu.Unlock()
-	d.note(e)
+	d.logEvent(e)
 	for _, fn := range hear {
 		fn(e)
 	}
 	return true
 }
 
-func (d *DHT) note(e Event) {
+func (d *DHT) logEvent(e Event) {
 	switch e := e.(type) {
 	case PeerUp:
 		d.members.Add(e.Peer)

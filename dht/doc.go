@@ -10,11 +10,11 @@
 // carries requests (dht/p2p over libp2p, dhtsim in memory); the Membership is a Kademlia routing
 // table.
 //
-// A Ring is composed of parts (parts.go), each of which uses only those before it: hood (leaf set
-// and state of each neighbor), pace (time of the next round), serving (state and arc), exchange
-// (own announcements), introducer (unconfirmed peers), routes (path to a key), seeker (search for
-// the own position), suspicion (failure detection), listener (announcements of others), attacher
-// and roles (workers, by dht/workers), and rounds (periodic tasks).
+// A Ring is composed of parts (parts.go), each of which uses only those before it: neighborhood
+// (leaf set and state of each neighbor), pace (time of the next round), serving (state and arc),
+// exchange (own announcements), introducer (unconfirmed peers), routes (path to a key), seeker
+// (search for the own position), suspicion (failure detection), listener (announcements of others),
+// attacher and roles (workers, by dht/workers), and rounds (periodic tasks).
 //
 // A peer that others cannot dial is a *worker*: it owns nothing and is *attached* to ring peers
 // around its position, which reach it over the connections that it opened.

@@ -11,12 +11,12 @@ import (
 // exchange builds this peer's announcements and requests those of its neighbors.
 type exchange struct {
 	*step
-	hood    *hood
-	serving *serving
+	neighborhood *neighborhood
+	serving      *serving
 }
 
 // ask exchanges lists with a leaf peer, one call at a time.
-func (x *exchange) ask(now time.Time, n *neighbour) {
+func (x *exchange) ask(now time.Time, n *neighbor) {
 	if n == nil || n.asking {
 		return
 	}
@@ -28,7 +28,7 @@ func (x *exchange) ask(now time.Time, n *neighbour) {
 // In a quiet ring they would be nine tenths of all traffic.
 func (x *exchange) neighboursTo(now time.Time, to ring.Key) *wire.Neighbours {
 	said := x.neighbours(now)
-	if n := x.hood.peers[to]; n != nil {
+	if n := x.neighborhood.peers[to]; n != nil {
 		said.Known = n.lists.GetLists()
 		if n.holds == said.Lists {
 			said.Predecessors, said.Successors = nil, nil
@@ -39,7 +39,7 @@ func (x *exchange) neighboursTo(now time.Time, to ring.Key) *wire.Neighbours {
 
 // neighbours returns this peer's complete announcement.
 func (x *exchange) neighbours(now time.Time) *wire.Neighbours {
-	told := x.hood.lists()
+	told := x.neighborhood.lists()
 	said := &wire.Neighbours{
 		Self: told.Self, State: x.serving.state.wire(), Predecessors: told.Predecessors, Successors: told.Successors, Lists: told.Lists,
 		Cleared: x.serving.state == Joining && x.serving.cleared(now),
@@ -66,9 +66,9 @@ func (x *exchange) missing(now time.Time, speaker ring.Key, said *wire.Neighbour
 		last = ring.PeerKey(p.GetId())
 		named[last] = true
 	}
-	for _, key := range x.hood.leaves.Members() {
+	for _, key := range x.neighborhood.leaves.Members() {
 		if !named[key] && (ring.Between(first, key, speaker) || ring.Between(speaker, key, last)) {
-			if n := x.hood.peers[key]; now.Sub(n.heard) >= 2*x.cfg.Interval && now.Sub(n.asked) >= x.cfg.Interval {
+			if n := x.neighborhood.peers[key]; now.Sub(n.lastHeard) >= 2*x.cfg.Interval && now.Sub(n.asked) >= x.cfg.Interval {
 				x.ask(now, n)
 			}
 		}

@@ -40,14 +40,14 @@ func (c *candidates) drop(key ring.Key) {
 // introducer confirms candidates by a call of its own.
 type introducer struct {
 	*step
-	hood       *hood
-	serving    *serving
-	exchange   *exchange
-	candidates *candidates
-	dead       tombstones
-	attach     *workers.Attach
-	blamed     map[peer.ID]blame
-	silent     resting // peers that announced themselves and did not answer
+	neighborhood *neighborhood
+	serving      *serving
+	exchange     *exchange
+	candidates   *candidates
+	dead         tombstones
+	attach       *workers.Attach
+	blamed       map[peer.ID]blame
+	silent       resting // peers that announced themselves and did not answer
 }
 
 // blame counts the peers that one peer named recently and that did not answer.
@@ -63,10 +63,10 @@ const maxBlamed = 256
 // reports are ignored: two leaf sets, all of which may have died.
 func (i *introducer) silentAtMost() int { return 4 * i.cfg.R }
 
-// hearsay considers peers that another peer named.
-func (i *introducer) hearsay(now time.Time, by peer.ID, peers []Peer) {
+// named considers peers that another peer named.
+func (i *introducer) named(now time.Time, by peer.ID, peers []Peer) {
 	if b := i.blamed[by]; b.silent >= i.silentAtMost() && now.Before(b.until) {
-		peers = slices.DeleteFunc(peers, func(p Peer) bool { return !i.hood.leaves.Contains(p.Key()) })
+		peers = slices.DeleteFunc(peers, func(p Peer) bool { return !i.neighborhood.leaves.Contains(p.Key()) })
 	}
 	i.consider(now, by, peers)
 }
@@ -87,23 +87,23 @@ func (i *introducer) blame(now time.Time, by peer.ID) {
 // that named them, or empty.
 func (i *introducer) consider(now time.Time, by peer.ID, peers []Peer) {
 	if i.serving.state == Worker {
-		i.attach.Hear(peers...)
+		i.attach.AddCandidates(peers...)
 		return
 	}
 	var fresh []Peer
 	for _, p := range peers {
 		p = p.Placed()
-		if p.ID != i.self.ID && p.ID != "" && p.Role == RoleMember && i.hood.leaves.Fits(p.Key()) && !i.dead.has(p) && i.candidates.find(p.Key()) == nil {
+		if p.ID != i.self.ID && p.ID != "" && p.Role == RoleMember && i.neighborhood.leaves.Fits(p.Key()) && !i.dead.has(p) && i.candidates.find(p.Key()) == nil {
 			fresh = appendPeer(fresh, p, 4*maxCandidates)
 		}
 	}
 	if len(fresh) == 0 {
 		if len(i.candidates.list) == 0 {
-			i.hood.moveUp(now, peers)
+			i.neighborhood.moveUp(now, peers)
 		}
 		return
 	}
-	then := i.hood.leaves.Clone()
+	then := i.neighborhood.leaves.Clone()
 	for _, c := range i.candidates.list {
 		then.Insert(c.peer.Key())
 	}
@@ -148,7 +148,7 @@ func (i *introducer) retry(now time.Time) {
 	for _, c := range slices.Clone(i.candidates.list) {
 		switch {
 		case !due(c.retry, now):
-		case !i.hood.leaves.Fits(c.peer.Key()):
+		case !i.neighborhood.leaves.Fits(c.peer.Key()):
 			i.candidates.drop(c.peer.Key())
 		default:
 			c.retry = time.Time{}

@@ -19,7 +19,7 @@ type parts struct {
 	attach     *workers.Attach
 	guests     *workers.Guests
 	pace       *pace
-	*hood
+	*neighborhood
 	*serving
 	exchange   *exchange
 	introducer *introducer
@@ -42,35 +42,35 @@ func newParts(cfg Config, self Peer, table Table) parts {
 		reach: &reach, attach: workers.NewAttach(self.Key()), guests: workers.NewGuests(),
 	}
 	p.pace = &pace{step: s, nearest: [2]ring.Key{self.Key(), self.Key()}}
-	p.hood = newHood(s, p.pace)
-	p.serving = newServing(s, p.hood, p.pace, p.candidates)
-	p.exchange = &exchange{step: s, hood: p.hood, serving: p.serving}
+	p.neighborhood = newNeighborhood(s, p.pace)
+	p.serving = newServing(s, p.neighborhood, p.pace, p.candidates)
+	p.exchange = &exchange{step: s, neighborhood: p.neighborhood, serving: p.serving}
 	p.introducer = &introducer{
-		step: s, candidates: p.candidates, dead: p.dead, attach: p.attach, hood: p.hood, serving: p.serving, exchange: p.exchange,
+		step: s, candidates: p.candidates, dead: p.dead, attach: p.attach, neighborhood: p.neighborhood, serving: p.serving, exchange: p.exchange,
 		blamed: make(map[peer.ID]blame), silent: resting{},
 	}
 	p.routes = &routes{
-		step: s, dead: p.dead, attach: p.attach, hood: p.hood, serving: p.serving, table: table,
+		step: s, dead: p.dead, attach: p.attach, neighborhood: p.neighborhood, serving: p.serving, table: table,
 		inTable: map[ring.Key]struct{}{}, learnt: ring.NewArcCache[Peer](cfg.ArcCache),
 	}
 	p.attacher = &attacher{step: s, contacts: p.contacts, attach: p.attach, pace: p.pace, serving: p.serving}
 	p.seeker = &seeker{
-		step: s, contacts: p.contacts, hood: p.hood, serving: p.serving, introducer: p.introducer, attacher: p.attacher, table: table,
+		step: s, contacts: p.contacts, neighborhood: p.neighborhood, serving: p.serving, introducer: p.introducer, attacher: p.attacher, table: table,
 	}
 	p.suspicion = &suspicion{
-		step: s, contacts: p.contacts, dead: p.dead, hood: p.hood, serving: p.serving, exchange: p.exchange, introducer: p.introducer,
+		step: s, contacts: p.contacts, dead: p.dead, neighborhood: p.neighborhood, serving: p.serving, exchange: p.exchange, introducer: p.introducer,
 		routes: p.routes, seeker: p.seeker, resting: p.resting,
 	}
 	p.listener = &listener{
-		step: s, dead: p.dead, candidates: p.candidates, attach: p.attach, guests: p.guests, hood: p.hood, serving: p.serving,
+		step: s, dead: p.dead, candidates: p.candidates, attach: p.attach, guests: p.guests, neighborhood: p.neighborhood, serving: p.serving,
 		exchange: p.exchange, introducer: p.introducer, suspicion: p.suspicion, resting: p.resting, detached: resting{},
 	}
 	p.roles = &roles{
 		step: s, contacts: p.contacts, candidates: p.candidates, reach: p.reach, attach: p.attach, guests: p.guests, pace: p.pace,
-		hood: p.hood, serving: p.serving, exchange: p.exchange, seeker: p.seeker,
+		neighborhood: p.neighborhood, serving: p.serving, exchange: p.exchange, seeker: p.seeker,
 	}
 	p.rounds = &rounds{
-		step: s, contacts: p.contacts, dead: p.dead, attach: p.attach, pace: p.pace, hood: p.hood, serving: p.serving, exchange: p.exchange,
+		step: s, contacts: p.contacts, dead: p.dead, attach: p.attach, pace: p.pace, neighborhood: p.neighborhood, serving: p.serving, exchange: p.exchange,
 		introducer: p.introducer, routes: p.routes, seeker: p.seeker,
 	}
 	return p

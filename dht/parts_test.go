@@ -44,7 +44,7 @@ func (p parts) with(peers ...Peer) parts {
 	for _, q := range peers {
 		p.insert(start, q)
 		if n := p.peers[q.Key()]; n != nil {
-			n.heard = start
+			n.lastHeard = start
 		}
 	}
 	p.Ready()
@@ -144,7 +144,7 @@ func TestTombstones(t *testing.T) {
 
 func TestHoodTellsOfItself(t *testing.T) {
 	p := partsOf(Config{})
-	h, a := p.hood, NewPeer("a", nil)
+	h, a := p.neighborhood, NewPeer("a", nil)
 	h.insert(start, a)
 	if got := p.Ready().Events; len(got) != 2 || got[0] != (LeavesChanged{}) {
 		t.Errorf("a peer came: %v", got)
@@ -232,7 +232,7 @@ func TestExchangeLeavesOutKnownLists(t *testing.T) {
 	}
 }
 
-func TestIntroducerKnocksTwice(t *testing.T) {
+func TestIntroducerAsksTwice(t *testing.T) {
 	p := partsOf(Config{})
 	in, a, worker, dead := p.introducer, NewPeer("a", nil), NewPeer("worker", nil), NewPeer("dead", nil)
 	worker.Role = RoleWorker
@@ -285,7 +285,7 @@ func TestRoutesBelieveWhatTheyLearnt(t *testing.T) {
 func TestAttacherKeepsItsPlaces(t *testing.T) {
 	p := partsOf(Config{Role: RoleWorker})
 	peers := around(p.self.Key(), workers.AttachTo+1)
-	p.attach.Hear(peers...)
+	p.attach.AddCandidates(peers...)
 	p.attacher.send(start)
 	if calls := p.Ready().Calls; len(calls) != workers.AttachTo {
 		t.Fatalf("%d calls", len(calls))
@@ -321,7 +321,7 @@ func TestSeekerFindsItsPlace(t *testing.T) {
 	if !k.located || k.search != nil || p.candidates.find(a.Key()) == nil {
 		t.Error("the owner of our place is not introduced")
 	}
-	k.bereft(start)
+	k.neighborLost(start)
 	k.heal(start)
 	if k.search != nil {
 		t.Error("looks around at once after a death")
@@ -373,14 +373,14 @@ func TestListenerHears(t *testing.T) {
 	p := partsOf(Config{})
 	l, a := p.listener, NewPeer("a", nil)
 	said := func(state wire.State) *wire.Neighbours { return &wire.Neighbours{Self: a.Wire(), State: state} }
-	l.hear(start, said(wire.State_STATE_SERVING), false)
-	if told[PeerUp](p) != 1 || p.peers[a.Key()].said != nil {
+	l.receive(start, said(wire.State_STATE_SERVING), false)
+	if told[PeerUp](p) != 1 || p.peers[a.Key()].last != nil {
 		t.Error("a word of old brings the peer, and not what it said")
 	}
-	if l.hear(start, said(wire.State_STATE_SERVING), true); p.peers[a.Key()].said == nil {
+	if l.receive(start, said(wire.State_STATE_SERVING), true); p.peers[a.Key()].last == nil {
 		t.Error("a fresh word is not kept")
 	}
-	l.hear(start, said(wire.State_STATE_LEAVING), true)
+	l.receive(start, said(wire.State_STATE_LEAVING), true)
 	if told[PeerLeft](p) != 1 || p.leaves.Len() != 0 {
 		t.Error("who leaves stays")
 	}
@@ -508,7 +508,7 @@ func TestNamersAreBlamed(t *testing.T) {
 			made++
 			list = append(list, NewPeer(peer.ID(fmt.Sprint("made", made)), nil))
 		}
-		in.hearsay(now, by, list)
+		in.named(now, by, list)
 		for range 2 {
 			for _, c := range slices.Clone(p.candidates.list) {
 				in.failed(now, c.peer)

@@ -65,7 +65,7 @@ func (r *Ring) Tick(now time.Time) {
 		r.attacher.send(now)
 	}
 	if r.guests.Expire(now) {
-		r.tell(AttachedChanged{})
+		r.emit(AttachedChanged{})
 	}
 	r.suspicion.retry(now)
 	r.finish(now)
@@ -129,7 +129,7 @@ func (r *Ring) Disconnected(now time.Time, id peer.ID) {
 	r.exchange.ask(now, r.byID(id))
 	r.attach.Renew(now, id)
 	if r.guests.Drop(id) {
-		r.tell(AttachedChanged{})
+		r.emit(AttachedChanged{})
 	}
 	r.finish(now)
 }

@@ -25,11 +25,11 @@ const nearestAsked = 20
 // routes finds paths to a key from its own arc, the leaf set, cached arcs, and the routing table.
 type routes struct {
 	*step
-	hood    *hood
-	serving *serving
-	dead    tombstones
-	attach  *workers.Attach
-	table   Table
+	neighborhood *neighborhood
+	serving      *serving
+	dead         tombstones
+	attach       *workers.Attach
+	table        Table
 
 	inTable map[ring.Key]struct{} // the peers of the table at the last scan
 	learnt  *ring.ArcCache[Peer]
@@ -69,15 +69,15 @@ func (t *routes) Learn(hints ...*wire.Hint) {
 
 // believed returns the arc that contains key, and its likely owner.
 func (t *routes) believed(key ring.Key) (ring.Arc, Peer, bool) {
-	if arc, ok := t.hood.leaves.Owner(key); ok && t.stands() {
+	if arc, ok := t.neighborhood.leaves.Owner(key); ok && t.stands() {
 		switch {
 		case arc.End != t.self.Key():
-			return arc, t.hood.peers[arc.End].peer, true
+			return arc, t.neighborhood.peers[arc.End].peer, true
 		case t.serving.state != Leaving:
 			return arc, t.self, true
-		case t.hood.leaves.Len() > 0: // our own arc falls to our successor
-			arc.End = t.hood.leaves.Successor()
-			return arc, t.hood.peers[arc.End].peer, true
+		case t.neighborhood.leaves.Len() > 0: // our own arc falls to our successor
+			arc.End = t.neighborhood.leaves.Successor()
+			return arc, t.neighborhood.peers[arc.End].peer, true
 		}
 	}
 	return t.learnt.Find(key)
@@ -88,16 +88,16 @@ func (t *routes) believed(key ring.Key) (ring.Arc, Peer, bool) {
 func (t *routes) stands() bool { return t.serving.placed() || t.serving.state == Leaving }
 
 // covers reports whether the leaf set determines the owner of key.
-func (t *routes) covers(key ring.Key) bool { return t.stands() && t.hood.leaves.Covers(key) }
+func (t *routes) covers(key ring.Key) bool { return t.stands() && t.neighborhood.leaves.Covers(key) }
 
 // beyond returns the arc that contains key, and its owner, from the lists of the outermost leaf
 // peers. It is unconfirmed, a start for a search.
 func (t *routes) beyond(key ring.Key) (arc ring.Arc, owner Peer, ok bool) {
-	preds, succs := t.hood.leaves.Predecessors(), t.hood.leaves.Successors()
+	preds, succs := t.neighborhood.leaves.Predecessors(), t.neighborhood.leaves.Successors()
 	if !t.stands() || len(succs) == 0 {
 		return arc, owner, false
 	}
-	last := t.hood.peers[succs[len(succs)-1]]
+	last := t.neighborhood.peers[succs[len(succs)-1]]
 	arc.Start = last.peer.Key()
 	for _, p := range member.List(last.lists.GetSuccessors()) {
 		if arc.End = p.Key(); ring.Between(arc.Start, key, arc.End) {
@@ -105,7 +105,7 @@ func (t *routes) beyond(key ring.Key) (arc ring.Arc, owner Peer, ok bool) {
 		}
 		arc.Start = arc.End
 	}
-	last = t.hood.peers[preds[len(preds)-1]]
+	last = t.neighborhood.peers[preds[len(preds)-1]]
 	owner = last.peer
 	for _, p := range member.List(last.lists.GetPredecessors()) {
 		if arc = (ring.Arc{Start: p.Key(), End: owner.Key()}); ring.Between(arc.Start, key, arc.End) {
@@ -118,7 +118,7 @@ func (t *routes) beyond(key ring.Key) (arc ring.Arc, owner Peer, ok bool) {
 
 // knows reports whether a peer is a ring member: in the leaf set, or found to own an arc.
 func (t *routes) knows(p Peer) bool {
-	if t.hood.peers[p.Key()] != nil {
+	if t.neighborhood.peers[p.Key()] != nil {
 		return true
 	}
 	arc, owner, ok := t.learnt.Find(p.Key())
@@ -158,7 +158,7 @@ func (t *routes) Found(l Lookup) {
 
 // NextHop answers a routing request for key: this peer, the owner by our leaf set, or nearer peers.
 func (t *routes) NextHop(key ring.Key) *wire.NextHopResponse {
-	answer := &wire.NextHopResponse{Hint: t.Hint(key), Known: t.hood.leaves.Covers(key) && t.serving.placed()}
+	answer := &wire.NextHopResponse{Hint: t.Hint(key), Known: t.neighborhood.leaves.Covers(key) && t.serving.placed()}
 	if answer.Hint != nil && peer.ID(answer.Hint.GetOwner().GetId()) == t.self.ID {
 		answer.Final, answer.Serving = true, t.serving.Serves(key)
 		return answer
@@ -170,7 +170,7 @@ func (t *routes) NextHop(key ring.Key) *wire.NextHopResponse {
 // closest returns the n known peers nearest to key on the circle, nearest first, from the leaf set
 // and the routing table.
 func (t *routes) closest(key ring.Key, n int) []Peer {
-	near := append(t.hood.members(), t.attach.Peers()...)
+	near := append(t.neighborhood.members(), t.attach.Peers()...)
 	for _, p := range t.table.Nearest(key, nearestAsked) {
 		if p.ID != t.self.ID && !t.dead.has(p) {
 			p = p.Placed()
@@ -212,9 +212,9 @@ func (t *routes) scan() []Peer {
 // Members returns the known ring peers: the leaf set, the peers that a worker is attached to and
 // the routing table, clockwise from this peer, without it.
 func (t *routes) Members() []Peer {
-	members := append(t.hood.members(), t.attach.Peers()...)
+	members := append(t.neighborhood.members(), t.attach.Peers()...)
 	for _, p := range t.table.All() {
-		if p.ID != t.self.ID && !t.hood.leaves.Contains(p.Key()) && !t.dead.has(p) {
+		if p.ID != t.self.ID && !t.neighborhood.leaves.Contains(p.Key()) && !t.dead.has(p) {
 			members = append(members, p)
 		}
 	}
@@ -230,7 +230,7 @@ func (t *routes) Size() int {
 	if t.serving.state == Worker {
 		return len(t.Members())
 	}
-	return t.hood.leaves.Estimate()
+	return t.neighborhood.leaves.Estimate()
 }
 
 func shuffle(rnd *rand.Rand, peers []Peer) {

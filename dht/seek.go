@@ -22,12 +22,12 @@ const (
 // seeker searches the peer's own position in the ring.
 type seeker struct {
 	*step
-	hood       *hood
-	serving    *serving
-	introducer *introducer
-	attacher   *attacher
-	contacts   *contacts
-	table      Table
+	neighborhood *neighborhood
+	serving      *serving
+	introducer   *introducer
+	attacher     *attacher
+	contacts     *contacts
+	table        Table
 
 	search    *lookup.Search // nil if none is running
 	located   bool
@@ -48,7 +48,7 @@ func (k *seeker) heal(now time.Time) {
 		k.nextHeal = now.Add(k.jitter(healSoon))
 	}
 	far := append(k.table.All(), k.contacts.list...)
-	far = slices.DeleteFunc(far, func(p Peer) bool { return k.hood.leaves.Contains(p.Key()) })
+	far = slices.DeleteFunc(far, func(p Peer) bool { return k.neighborhood.leaves.Contains(p.Key()) })
 	if k.search == nil && len(far) > 0 {
 		p := far[k.rnd.IntN(len(far))]
 		k.search = lookup.New(k.self.ID, after(k.self.Key()), []Peer{p}, k.cfg.LookupCalls).Believe()
@@ -76,7 +76,7 @@ func (k *seeker) join(now time.Time, entries []Peer) {
 }
 
 func (k *seeker) anew(now time.Time, seeds []Peer) {
-	seeds = slices.Concat(seeds, k.table.Nearest(k.self.Key(), nearestAsked), k.hood.members())
+	seeds = slices.Concat(seeds, k.table.Nearest(k.self.Key(), nearestAsked), k.neighborhood.members())
 	k.search = lookup.New(k.self.ID, after(k.self.Key()), seeds, k.cfg.LookupCalls).Believe()
 	k.pump(now)
 }
@@ -101,7 +101,7 @@ func (k *seeker) pump(now time.Time) {
 		k.introducer.consider(now, "", append([]Peer{found.Owner}, met...))
 	}
 	if k.serving.state == Worker {
-		k.attacher.attach.Hear(met...)
+		k.attacher.attach.AddCandidates(met...)
 		k.attacher.send(now)
 	}
 }
@@ -114,5 +114,7 @@ func (k *seeker) answered(now time.Time, fl inFlight, answer *wire.Message, err 
 	}
 }
 
-// bereft handles the death of a leaf peer.
-func (k *seeker) bereft(now time.Time) { k.lastDeath, k.nextHeal = now, now.Add(k.jitter(healSoon)) }
+// neighborLost handles the death of a leaf peer.
+func (k *seeker) neighborLost(now time.Time) {
+	k.lastDeath, k.nextHeal = now, now.Add(k.jitter(healSoon))
+}

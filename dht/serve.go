@@ -26,9 +26,9 @@ import (
 // serving is the state of the peer and the arc that it serves.
 type serving struct {
 	*step
-	hood       *hood
-	pace       *pace
-	candidates *candidates
+	neighborhood *neighborhood
+	pace         *pace
+	candidates   *candidates
 
 	state        State
 	serves       bool
@@ -42,9 +42,9 @@ type serving struct {
 	ready        time.Time // since when all conditions except the candidates hold; zero otherwise
 }
 
-func newServing(s *step, h *hood, p *pace, c *candidates) *serving {
+func newServing(s *step, h *neighborhood, p *pace, c *candidates) *serving {
 	v := &serving{
-		step: s, hood: h, pace: p, candidates: c, fences: map[peer.ID]time.Time{}, memory: s.cfg.Memory, founder: s.cfg.Found,
+		step: s, neighborhood: h, pace: p, candidates: c, fences: map[peer.ID]time.Time{}, memory: s.cfg.Memory, founder: s.cfg.Found,
 	}
 	if s.cfg.Role == RoleWorker {
 		v.state = Worker
@@ -64,7 +64,7 @@ func (v *serving) Serves(key ring.Key) bool { return v.serves && v.served.Contai
 // Stable reports whether the nearest neighbors have been the same for two rounds and none is
 // suspect or being introduced.
 func (v *serving) Stable() bool {
-	for _, n := range v.hood.peers {
+	for _, n := range v.neighborhood.peers {
 		if n.failures > 0 {
 			return false
 		}
@@ -74,7 +74,7 @@ func (v *serving) Stable() bool {
 
 // settle updates state and served arc after an input.
 func (v *serving) settle(now time.Time) {
-	known := v.hood.leaves.Arc()
+	known := v.neighborhood.leaves.Arc()
 	switch {
 	case v.state == Joining && v.mayServe(now):
 		v.setState(Serving)
@@ -90,7 +90,7 @@ func (v *serving) mayServe(now time.Time) bool {
 	if v.held {
 		return false
 	}
-	if v.hood.leaves.Len() == 0 {
+	if v.neighborhood.leaves.Len() == 0 {
 		return v.mayServeAlone(now)
 	}
 	if v.pace.steady < 2 || !v.acknowledged() || now.Before(v.fence(now)) || !v.cleared(now) || !v.returned(now) {
@@ -106,7 +106,7 @@ func (v *serving) mayServe(now time.Time) bool {
 
 // acknowledged reports whether our successor lists us as its predecessor.
 func (v *serving) acknowledged() bool {
-	said := v.hood.peers[v.hood.leaves.Successor()].said
+	said := v.neighborhood.peers[v.neighborhood.leaves.Successor()].last
 	return said != nil && said.pred == v.self.Key()
 }
 
@@ -126,12 +126,12 @@ func (v *serving) mayServeAlone(now time.Time) bool {
 
 // cleared reports whether no serving peer's arc covers our position, by the leaf set.
 func (v *serving) cleared(now time.Time) bool {
-	if v.hood.leaves.Len() == 0 {
+	if v.neighborhood.leaves.Len() == 0 {
 		return false
 	}
 	anchored, heardAll := false, true
-	for _, key := range v.hood.leaves.Successors() {
-		switch said := v.hood.peers[key].said; {
+	for _, key := range v.neighborhood.leaves.Successors() {
+		switch said := v.neighborhood.peers[key].last; {
 		case said == nil:
 			heardAll = false
 		case said.serves && said.served.Contains(v.self.Key()):
@@ -165,7 +165,7 @@ func (v *serving) returned(now time.Time) bool {
 // predecessorBack reports whether the present predecessor is the remembered one or nearer, so that
 // our arc is no wider.
 func (v *serving) predecessorBack() bool {
-	old, pred := v.memory.Predecessor, v.hood.leaves.Predecessor()
+	old, pred := v.memory.Predecessor, v.neighborhood.leaves.Predecessor()
 	return old == v.self.Key() || pred != v.self.Key() && (pred == old || ring.Between(old, pred, v.self.Key()))
 }
 
@@ -177,7 +177,7 @@ func (v *serving) rejoin(now time.Time, memory *Memory) {
 	}
 	v.setState(Joining)
 	v.serve(false, ring.Arc{})
-	v.hood.silence()
+	v.neighborhood.silence()
 	v.firstContact = now
 }
 
@@ -214,8 +214,8 @@ func (v *serving) fence(now time.Time) time.Time {
 	if v.state != Joining {
 		return until
 	}
-	for _, key := range v.hood.leaves.Successors() {
-		said := v.hood.peers[key].said
+	for _, key := range v.neighborhood.leaves.Successors() {
+		said := v.neighborhood.peers[key].last
 		if said == nil {
 			continue
 		}
@@ -231,7 +231,7 @@ func (v *serving) fence(now time.Time) time.Time {
 
 func (v *serving) setState(state State) {
 	if state != v.state {
-		v.tell(StateChanged{Old: v.state, New: state})
+		v.emit(StateChanged{Old: v.state, New: state})
 		v.state = state
 	}
 }
@@ -240,13 +240,13 @@ func (v *serving) serve(has bool, arc ring.Arc) {
 	if has == v.serves && arc == v.served {
 		return
 	}
-	v.tell(ArcChanged{Old: v.served, New: arc, Had: v.serves, Has: has})
+	v.emit(ArcChanged{Old: v.served, New: arc, Had: v.serves, Has: has})
 	v.serves, v.served = has, arc
 }
 
 // placed reports whether the leaf set is reliable: that of a peer that just began to join has gaps.
 func (v *serving) placed() bool {
-	return v.state == Serving || v.state == Joining && v.hood.leaves.Len() > 0 && v.pace.steady >= 2 && v.acknowledged()
+	return v.state == Serving || v.state == Joining && v.neighborhood.leaves.Len() > 0 && v.pace.steady >= 2 && v.acknowledged()
 }
 
 // keep writes the arc served last into a memory.

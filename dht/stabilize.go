@@ -11,16 +11,16 @@ import (
 // rounds runs the periodic tasks of a peer.
 type rounds struct {
 	*step
-	hood       *hood
-	pace       *pace
-	serving    *serving
-	exchange   *exchange
-	introducer *introducer
-	seeker     *seeker
-	routes     *routes
-	contacts   *contacts
-	dead       tombstones
-	attach     *workers.Attach
+	neighborhood *neighborhood
+	pace         *pace
+	serving      *serving
+	exchange     *exchange
+	introducer   *introducer
+	seeker       *seeker
+	routes       *routes
+	contacts     *contacts
+	dead         tombstones
+	attach       *workers.Attach
 
 	turn int // index of the next of the farther leaf peers
 }
@@ -48,7 +48,7 @@ func (o *rounds) round(now time.Time) {
 	}
 	o.seeker.heal(now)
 	for _, key := range o.partners(now) {
-		o.exchange.ask(now, o.hood.peers[key])
+		o.exchange.ask(now, o.neighborhood.peers[key])
 	}
 	o.pace.rest(now)
 }
@@ -56,20 +56,20 @@ func (o *rounds) round(now time.Time) {
 // partners returns the peers to exchange lists with in this round: both nearest and, in turn, one
 // of the others; while joining, all whose announcement is missing or old.
 func (o *rounds) partners(now time.Time) []ring.Key {
-	members := o.hood.leaves.Members()
+	members := o.neighborhood.leaves.Members()
 	if len(members) <= 2 {
 		return members
 	}
 	if o.serving.state == Joining {
-		near := [2]ring.Key{o.hood.leaves.Predecessor(), o.hood.leaves.Successor()}
+		near := [2]ring.Key{o.neighborhood.leaves.Predecessor(), o.neighborhood.leaves.Successor()}
 		return slices.DeleteFunc(members, func(key ring.Key) bool {
-			n := o.hood.peers[key]
-			return key != near[0] && key != near[1] && n.said != nil && now.Sub(n.asked) < 2*o.cfg.Interval
+			n := o.neighborhood.peers[key]
+			return key != near[0] && key != near[1] && n.last != nil && now.Sub(n.asked) < 2*o.cfg.Interval
 		})
 	}
 	o.turn++
-	partners := []ring.Key{o.hood.leaves.Successor()}
-	for _, key := range []ring.Key{o.hood.leaves.Predecessor(), members[o.turn%len(members)]} {
+	partners := []ring.Key{o.neighborhood.leaves.Successor()}
+	for _, key := range []ring.Key{o.neighborhood.leaves.Predecessor(), members[o.turn%len(members)]} {
 		if !slices.Contains(partners, key) {
 			partners = append(partners, key)
 		}
@@ -79,8 +79,8 @@ func (o *rounds) partners(now time.Time) []ring.Key {
 
 // worker searches for ring peers around our position, while attachments are missing.
 func (o *rounds) worker(now time.Time) {
-	o.attach.Hear(o.contacts.list...)
-	o.attach.Hear(o.routes.table.Nearest(o.self.Key(), nearestAsked)...)
+	o.attach.AddCandidates(o.contacts.list...)
+	o.attach.AddCandidates(o.routes.table.Nearest(o.self.Key(), nearestAsked)...)
 	if !o.attach.Full() {
 		o.seeker.start(now)
 	}

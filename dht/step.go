@@ -105,7 +105,7 @@ func (s *step) answered(id uint64) (inFlight, bool) {
 	return fl, ok
 }
 
-func (s *step) tell(e Event) { s.events = append(s.events, e) }
+func (s *step) emit(e Event) { s.events = append(s.events, e) }
 
 // doubt marks the answers to all calls made so far as doubtful.
 func (s *step) doubt() {

@@ -21,20 +21,20 @@ const thirdsAsked = 2
 // suspicion tracks suspect and dead leaf peers.
 type suspicion struct {
 	*step
-	hood       *hood
-	serving    *serving
-	exchange   *exchange
-	introducer *introducer
-	seeker     *seeker
-	routes     *routes
-	contacts   *contacts
-	dead       tombstones
-	resting    resting
+	neighborhood *neighborhood
+	serving      *serving
+	exchange     *exchange
+	introducer   *introducer
+	seeker       *seeker
+	routes       *routes
+	contacts     *contacts
+	dead         tombstones
+	resting      resting
 }
 
 // unreachable handles a peer that did not answer another protocol.
 func (u *suspicion) unreachable(now time.Time, id peer.ID) {
-	if n := u.hood.byID(id); n != nil {
+	if n := u.neighborhood.byID(id); n != nil {
 		u.exchange.ask(now, n)
 	} else {
 		u.dead.set(now, Peer{ID: id}, u.cfg.DeadFor)
@@ -44,10 +44,10 @@ func (u *suspicion) unreachable(now time.Time, id peer.ID) {
 
 // failed handles an unanswered stabilize call.
 func (u *suspicion) failed(now time.Time, to Peer) {
-	if n := u.hood.peers[to.Key()]; n != nil {
+	if n := u.neighborhood.peers[to.Key()]; n != nil {
 		n.failures++
 		if n.failures == 1 {
-			u.tell(PeerSuspect{n.peer})
+			u.emit(PeerSuspect{n.peer})
 		}
 		if n.failures < 2 {
 			n.retry = now.Add(u.cfg.SuspectGap)
@@ -70,11 +70,11 @@ const watchEvery = 2 * time.Second
 // watch returns when the predecessor must be probed; false if there is none, or it is already
 // suspect.
 func (u *suspicion) watch() (time.Time, bool) {
-	n := u.hood.peers[u.hood.leaves.Predecessor()]
+	n := u.neighborhood.peers[u.neighborhood.leaves.Predecessor()]
 	if n == nil || n.asking || n.failures > 0 || u.serving.state == Leaving {
 		return time.Time{}, false
 	}
-	last := n.heard
+	last := n.lastHeard
 	if n.asked.After(last) {
 		last = n.asked
 	}
@@ -84,10 +84,10 @@ func (u *suspicion) watch() (time.Time, bool) {
 // retry repeats the calls that are due.
 func (u *suspicion) retry(now time.Time) {
 	if at, ok := u.watch(); ok && due(at, now) {
-		u.exchange.ask(now, u.hood.peers[u.hood.leaves.Predecessor()])
+		u.exchange.ask(now, u.neighborhood.peers[u.neighborhood.leaves.Predecessor()])
 	}
-	for _, key := range u.hood.leaves.Members() {
-		if n := u.hood.peers[key]; due(n.retry, now) {
+	for _, key := range u.neighborhood.leaves.Members() {
+		if n := u.neighborhood.peers[key]; due(n.retry, now) {
 			n.retry = time.Time{}
 			u.exchange.ask(now, n)
 		}
@@ -98,10 +98,10 @@ func (u *suspicion) retry(now time.Time) {
 func due(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
 
 // askThird asks the untried leaf peer nearest to the suspect; without one the suspect is dead.
-func (u *suspicion) askThird(now time.Time, suspect *neighbour) {
-	var third *neighbour
-	for _, key := range u.hood.leaves.Members() {
-		n := u.hood.peers[key]
+func (u *suspicion) askThird(now time.Time, suspect *neighbor) {
+	var third *neighbor
+	for _, key := range u.neighborhood.leaves.Members() {
+		n := u.neighborhood.peers[key]
 		if n == suspect || n.failures > 0 || slices.Contains(suspect.thirds, n.peer.ID) {
 			continue
 		}
@@ -119,12 +119,12 @@ func (u *suspicion) askThird(now time.Time, suspect *neighbour) {
 
 // vouched takes the answer of a third peer.
 func (u *suspicion) vouched(now time.Time, fl inFlight, answer *wire.Message, err error) {
-	suspect := u.hood.peers[fl.target]
+	suspect := u.neighborhood.peers[fl.target]
 	switch {
 	case suspect == nil || suspect.failures < 2: // it sent a message meanwhile
 	case err != nil || answer.GetPingResponse() == nil:
 		if err != nil {
-			u.exchange.ask(now, u.hood.peers[fl.to.Key()])
+			u.exchange.ask(now, u.neighborhood.peers[fl.to.Key()])
 		}
 		u.askThird(now, suspect)
 	case answer.GetPingResponse().GetReachable():
@@ -139,33 +139,33 @@ func (u *suspicion) vouched(now time.Time, fl inFlight, answer *wire.Message, er
 
 // died removes a dead leaf peer. If it was our predecessor its arc is fenced: it may have served
 // until the second unanswered call reached it.
-func (u *suspicion) died(now time.Time, n *neighbour) {
-	if u.hood.leaves.Predecessor() == n.peer.Key() {
+func (u *suspicion) died(now time.Time, n *neighbor) {
+	if u.neighborhood.leaves.Predecessor() == n.peer.Key() {
 		u.serving.fences[n.peer.ID] = n.unanswered.Add(u.cfg.TakeOver)
 	}
 	u.dead.set(now, n.peer, u.cfg.DeadFor)
 	u.remove(now, n.peer)
 	u.contacts.remember(n.peer)
-	u.seeker.bereft(now)
-	u.tell(PeerDead{n.peer, n.proven})
+	u.seeker.neighborLost(now)
+	u.emit(PeerDead{n.peer, n.proven})
 }
 
 // left removes a peer that sent a goodbye. It had stopped serving by then, so there is nothing to
 // wait for.
 func (u *suspicion) left(now time.Time, p Peer) {
-	if n := u.hood.peers[p.Key()]; n != nil {
+	if n := u.neighborhood.peers[p.Key()]; n != nil {
 		u.dead.goodbye(now, p, u.cfg.DeadFor)
 		u.remove(now, p)
 		u.resting.rest(now, p.ID, u.cfg.Interval)
-		u.tell(PeerLeft{p, n.proven})
+		u.emit(PeerLeft{p, n.proven})
 	}
 	delete(u.serving.fences, p.ID)
 }
 
 // remove removes a peer whose tombstone is set.
 func (u *suspicion) remove(now time.Time, p Peer) {
-	u.hood.leaves.Remove(p.Key())
+	u.neighborhood.leaves.Remove(p.Key())
 	u.routes.learnt.Forget(p.Key())
-	u.hood.changed(now)
+	u.neighborhood.changed(now)
 	u.introducer.consider(now, "", u.routes.table.Nearest(u.self.Key(), nearestAsked))
 }

@@ -48,7 +48,7 @@ func (a *attacher) answered(now time.Time, to Peer, answer *wire.AttachResponse,
 	}
 	if changed {
 		a.contacts.remember(to)
-		a.tell(AttachedChanged{})
+		a.emit(AttachedChanged{})
 		if !a.attach.Full() { // search again soon
 			a.pace.hurry()
 		}
@@ -59,16 +59,16 @@ func (a *attacher) answered(now time.Time, to Peer, answer *wire.AttachResponse,
 // roles changes a peer between ring member and worker.
 type roles struct {
 	*step
-	contacts   *contacts
-	candidates *candidates
-	reach      *workers.Reach
-	attach     *workers.Attach
-	guests     *workers.Guests
-	pace       *pace
-	hood       *hood
-	serving    *serving
-	exchange   *exchange
-	seeker     *seeker
+	contacts     *contacts
+	candidates   *candidates
+	reach        *workers.Reach
+	attach       *workers.Attach
+	guests       *workers.Guests
+	pace         *pace
+	neighborhood *neighborhood
+	serving      *serving
+	exchange     *exchange
+	seeker       *seeker
 
 	cutOff bool // CutOff was emitted
 }
@@ -87,7 +87,7 @@ func (o *roles) follow(now time.Time) {
 		}
 	case o.serving.state == Serving && !o.cutOff:
 		o.cutOff = true
-		o.tell(CutOff{})
+		o.emit(CutOff{})
 	}
 }
 
@@ -97,9 +97,9 @@ func (o *roles) promote(now time.Time) {
 	for _, p := range attached {
 		o.farewell(p)
 	}
-	o.hood.setRole(RoleMember)
+	o.neighborhood.setRole(RoleMember)
 	o.contacts.remember(attached...)
-	o.tell(AttachedChanged{})
+	o.emit(AttachedChanged{})
 	o.serving.join()
 	o.seeker.located, o.seeker.search, o.cutOff = false, nil, false
 	o.pace.restart(now)
@@ -107,17 +107,17 @@ func (o *roles) promote(now time.Time) {
 
 // stepDown turns a ring peer into a worker, and returns the goodbyes to send.
 func (o *roles) stepDown(now time.Time) []Call {
-	before := o.hood.members()
+	before := o.neighborhood.members()
 	o.serving.serve(false, ring.Arc{})
 	o.serving.setState(Worker)
-	o.hood.setRole(RoleWorker)
+	o.neighborhood.setRole(RoleWorker)
 	o.reach.StepDown(now)
 	calls := o.goodbyes(now)
 	o.contacts.remember(before...)
-	o.attach.Hear(before...)
+	o.attach.AddCandidates(before...)
 	o.candidates.list, o.seeker.search = nil, nil
 	o.serving.forget()
-	o.hood.clear(now)
+	o.neighborhood.clear(now)
 	o.pace.next = now
 	return calls
 }
@@ -134,7 +134,7 @@ func (o *roles) leave(now time.Time) []Call {
 func (o *roles) goodbyes(now time.Time) []Call {
 	o.guests.Clear()
 	var calls []Call
-	for _, p := range o.hood.members() {
+	for _, p := range o.neighborhood.members() {
 		calls = append(calls, Call{To: p, Timeout: o.cfg.CallTimeout, Request: leaveRequest(o.exchange.neighbours(now))})
 	}
 	for _, p := range o.attach.Clear() {

@@ -25,4 +25,4 @@ func (n *Node) Wait(ctx context.Context, id string, patience time.Duration, fn f
 
 // Alone reports whether no other peer can take over this peer's records: it is the only one, or not
 // yet in a ring.
-func (n *Node) Alone() bool { return n.room.dht.State() != dht.Serving || n.room.dht.Size() <= 1 }
+func (n *Node) Alone() bool { return n.ring.dht.State() != dht.Serving || n.ring.dht.Size() <= 1 }

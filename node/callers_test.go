@@ -79,9 +79,9 @@ func TestRefusedIsTold(t *testing.T) {
 	})
 	near := rpc.Raw("Near", rpc.Neighbours("nothing"), func(context.Context, peer.ID, []byte) ([]byte, error) { return nil, nil })
 	for range 3 {
-		_, _ = service.Behind(p.gate)(t.Context(), "one", []byte("cake\x1b[1m"))
+		_, _ = service.Behind(p.authorizer)(t.Context(), "one", []byte("cake\x1b[1m"))
 	}
-	if _, err := near.Behind(p.gate)(t.Context(), "two", nil); calls.CodeOf(err) != calls.CodeBusy {
+	if _, err := near.Behind(p.authorizer)(t.Context(), "two", nil); calls.CodeOf(err) != calls.CodeBusy {
 		t.Errorf("a stranger as a neighbour: %v", err)
 	}
 	list, err := p.Peers(t.Context())
@@ -93,9 +93,9 @@ func TestRefusedIsTold(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 	for i := range 2 * maxTurned {
-		p.gate.count(peer.ID(fmt.Sprint(i)), "Thing", errors.New("no"))
+		p.authorizer.count(peer.ID(fmt.Sprint(i)), "Thing", errors.New("no"))
 	}
-	if n := len(p.gate.refused()); n != maxTurned {
+	if n := len(p.authorizer.refused()); n != maxTurned {
 		t.Errorf("%d peers are remembered", n)
 	}
 }
@@ -106,11 +106,11 @@ func TestMembers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	a := startPeer(t, dir+"/a", 1)
-	b := startPeer(t, dir+"/b", 2, a.room.net.Addrs()[0])
+	b := startPeer(t, dir+"/b", 2, a.ring.net.Addrs()[0])
 	settle(t, []*testPeer{a, b})
 	asks := &countingRing{Ring: a.router.Ring}
-	g := newGate(a.room, &rpc.Router{Ring: asks, Net: a.room.net})
-	if !g.Member(t.Context(), b.room.net.Self()) || !g.Member(t.Context(), a.room.net.Self()) || asks.lookups != 0 {
+	g := newAuthorizer(a.ring, &rpc.Router{Ring: asks, Net: a.ring.net})
+	if !g.Member(t.Context(), b.ring.net.Self()) || !g.Member(t.Context(), a.ring.net.Self()) || asks.lookups != 0 {
 		t.Errorf("neighbours are no members, or cost %d lookups", asks.lookups)
 	}
 	for range 100 {
@@ -150,10 +150,10 @@ func TestMembers(t *testing.T) {
 		}
 	}
 	service := rpc.Raw("Thing", rpc.Members("nothing"), func(context.Context, peer.ID, []byte) ([]byte, error) { return nil, nil })
-	if _, err := service.Behind(a.gate)(t.Context(), "stranger", nil); calls.CodeOf(err) != calls.CodeBusy {
+	if _, err := service.Behind(a.authorizer)(t.Context(), "stranger", nil); calls.CodeOf(err) != calls.CodeBusy {
 		t.Errorf("a stranger asks for what is for members: %v", err)
 	}
-	if _, err := service.Behind(a.gate)(t.Context(), b.room.net.Self(), nil); err != nil {
+	if _, err := service.Behind(a.authorizer)(t.Context(), b.ring.net.Self(), nil); err != nil {
 		t.Errorf("a member asks: %v", err)
 	}
 }
@@ -164,7 +164,7 @@ func TestCrowdsWaitForEachOther(t *testing.T) {
 	peers := startRing(t, 2)
 	crowd := make(map[ring.Key]bool)
 	asks := stuckRing{peers[0].router.Ring, crowd}
-	g := newGate(peers[0].room, &rpc.Router{Ring: asks, Net: peers[0].room.net})
+	g := newAuthorizer(peers[0].ring, &rpc.Router{Ring: asks, Net: peers[0].ring.net})
 	g.origin = func(id peer.ID) string {
 		if crowd[ring.PeerKey([]byte(id))] {
 			return "192.0.2.0/24"
@@ -228,7 +228,7 @@ func TestOffersAreOfOwners(t *testing.T) {
 	var reply *crawlwire.OfferReply
 	until(t, "an answer", func(ctx context.Context) (ok bool) { // a busy machine may answer too late
 		var err error
-		reply, err = hosts.OfferMethod.Call(ctx, a.router, b.room.net.Self(), &crawlwire.Offer{Hosts: offered})
+		reply, err = hosts.OfferMethod.Call(ctx, a.router, b.ring.net.Self(), &crawlwire.Offer{Hosts: offered})
 		return err == nil
 	})
 	if len(mine[true]) == 0 || len(reply.GetDeclined()) != len(mine[false]) || slices.Max(reply.GetDeclined()) != uint32(len(mine[false])-1) {
@@ -236,12 +236,12 @@ func TestOffersAreOfOwners(t *testing.T) {
 	}
 
 	asks := &countingRing{Ring: b.router.Ring}
-	g := newGate(b.room, &rpc.Router{Ring: asks, Net: b.room.net})
+	g := newAuthorizer(b.ring, &rpc.Router{Ring: asks, Net: b.ring.net})
 	keys := make([]ring.Key, 4*maxArcs)
 	for i := range keys {
 		keys[i] = ring.HostKey(fmt.Sprintf("h%d.example", i))
 	}
-	own := g.Owns(t.Context(), a.room.net.Self(), keys)
+	own := g.Owns(t.Context(), a.ring.net.Self(), keys)
 	if asks.lookups != maxArcs {
 		t.Errorf("%d lookups for one request", asks.lookups)
 	}
@@ -260,12 +260,12 @@ func TestVouching(t *testing.T) {
 	t.Parallel()
 	web := serveWeb(t, nil)
 	peers := startRing(t, 2)
-	cfg := testConfig(t.TempDir(), 3, peers[0].room.net.Addrs()[0])
+	cfg := testConfig(t.TempDir(), 3, peers[0].ring.net.Addrs()[0])
 	cfg.Reachability = "private"
 	home := startWith(t, cfg)
 	until(t, "the worker is attached", func(context.Context) bool {
 		return !slices.ContainsFunc(peers, func(p *testPeer) bool {
-			return !slices.ContainsFunc(p.room.dht.Attached(), func(w dht.Peer) bool { return w.ID == home.room.net.Self() })
+			return !slices.ContainsFunc(p.ring.dht.Attached(), func(w dht.Peer) bool { return w.ID == home.ring.net.Self() })
 		})
 	})
 	for _, p := range peers {
@@ -288,18 +288,18 @@ func TestVouching(t *testing.T) {
 		worker, err := peer.Decode(h.PlacedAt)
 		for _, p := range peers {
 			asks := &countingRing{Ring: p.router.Ring}
-			fresh := newGate(p.room, &rpc.Router{Ring: asks, Net: p.room.net})
+			fresh := newAuthorizer(p.ring, &rpc.Router{Ring: asks, Net: p.ring.net})
 			these := func() []string { return []string{"never.example", h.Host} }
 			for range 100 {
 				if !fresh.Works(t.Context(), worker, these) {
 					t.Fatalf("%s, crawled by %s: not vouched for", h.Host, h.PlacedAt)
 				}
 			}
-			if worker == home.room.net.Self() && asks.lookups > 1+maxVouching || fresh.Works(t.Context(), "another", these) {
+			if worker == home.ring.net.Self() && asks.lookups > 1+maxVouching || fresh.Works(t.Context(), "another", these) {
 				t.Errorf("%s, crawled by %s: %d lookups, or another is vouched for", h.Host, h.PlacedAt, asks.lookups)
 			}
 		}
-		if worker == home.room.net.Self() {
+		if worker == home.ring.net.Self() {
 			asked = append(asked, bodies[h.Host]...)
 		}
 		return err
@@ -345,7 +345,7 @@ func (r *countingRing) Lookup(ctx context.Context, key ring.Key) (dht.Lookup, er
 // are; members do not wait for it, and who gives up has nothing.
 func TestStrangersShareMemory(t *testing.T) {
 	p := startPeer(t, t.TempDir(), 1)
-	g := p.gate
+	g := p.authorizer
 	hour := time.Now().Add(time.Hour)
 	g.remember(question{id: "member"}, standing{yes: true, until: hour})
 	for i := range 8 {
@@ -364,7 +364,7 @@ func TestStrangersShareMemory(t *testing.T) {
 	if _, err := g.Unpacks(ctx, "5", 1); err == nil {
 		t.Error("a stranger finds memory that others have")
 	}
-	for _, id := range []peer.ID{"member", p.room.net.Self()} {
+	for _, id := range []peer.ID{"member", p.ring.net.Self()} {
 		if d, err := g.Unpacks(t.Context(), id, 1<<30); err != nil {
 			t.Errorf("%s: %v", id, err)
 		} else {
@@ -385,7 +385,7 @@ func TestStrangersShareMemory(t *testing.T) {
 // takes no time of others.
 func TestRefusalsTakeTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := &gate{leaf: func(id peer.ID) (is, proven bool) { return id == "friend", true }, turned: make(map[peer.ID]*refusals), standings: make(map[question]standing), refusing: rate.NewLimiter(refusalRate, refusalRate)}
+		g := &authorizer{leaf: func(id peer.ID) (is, proven bool) { return id == "friend", true }, turned: make(map[peer.ID]*refusals), standings: make(map[question]standing), refusing: rate.NewLimiter(refusalRate, refusalRate)}
 		begun := time.Now()
 		for range 2 * refusalRate {
 			g.Turned("stranger", "Thing", errors.New("no"))

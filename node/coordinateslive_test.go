@@ -61,8 +61,8 @@ func TestTurnsOfEstimators(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h.PlacedAt != ring[nearest].room.net.Self().String() {
-		t.Errorf("placed at %s: %s; coordinate %+v; want %s", h.PlacedAt, h.PlacedWhy, h.Coordinate, ring[nearest].room.net.Self())
+	if h.PlacedAt != ring[nearest].ring.net.Self().String() {
+		t.Errorf("placed at %s: %s; coordinate %+v; want %s", h.PlacedAt, h.PlacedWhy, h.Coordinate, ring[nearest].ring.net.Self())
 	}
 	c := h.Coordinate
 	if c == nil || c.Updates == 0 || len(c.Estimators) != 3 {
@@ -113,7 +113,7 @@ func startDistant(t *testing.T, at latency.Distances, peers int, delay time.Dura
 		cfg.Placement, cfg.Gossip, cfg.Latency = "coordinates", 50*time.Millisecond, plan
 		cfg.FetchFrom = netip.AddrFrom4([4]byte{127, 0, 1, byte(i + 1)}) // a small number
 		if i > 0 {
-			cfg.Bootstrap = ring[0].room.net.Addrs()[:1]
+			cfg.Bootstrap = ring[0].ring.net.Addrs()[:1]
 		}
 		ring = append(ring, startWith(t, cfg))
 	}
@@ -129,11 +129,11 @@ func waitLocated(t *testing.T, ring []*testPeer) {
 	for _, p := range ring {
 		for _, other := range ring {
 			for {
-				if _, relative := p.placer.Distance(other.room.net.Self()); relative != nil && *relative < 0.2 {
+				if _, relative := p.placer.Distance(other.ring.net.Self()); relative != nil && *relative < 0.2 {
 					break
 				}
 				if err := loop.Sleep(ctx, 10*time.Millisecond); err != nil {
-					t.Fatalf("no place for %s at %s", other.room.net.Self(), p.room.net.Self())
+					t.Fatalf("no place for %s at %s", other.ring.net.Self(), p.ring.net.Self())
 				}
 			}
 		}

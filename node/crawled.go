@@ -70,7 +70,7 @@ func idleConns(limit, busy uint64) int {
 func (n *Node) crawling() crawling.Config {
 	c := crawling.Config{
 		DataDir: n.cfg.DataDir, Fetch: n.cfg.fetching(), Holidays: n.cfg.Holidays,
-		Archive: warc.Config{Compression: warc.Compression(n.cfg.Archive), Peer: p2p.Short(n.room.net.Self()), Software: "apoidea/" + n.cfg.Version, Operator: n.cfg.Contact},
+		Archive: warc.Config{Compression: warc.Compression(n.cfg.Archive), Peer: p2p.Short(n.ring.net.Self()), Software: "apoidea/" + n.cfg.Version, Operator: n.cfg.Contact},
 		Worker: worker.Config{
 			Incarnation: n.incarnation, Agent: productToken, Politeness: frontier.Config{Delay: n.cfg.Delay, GroupDelay: n.cfg.DomainDelay}, Fetchers: n.cfg.Fetchers,
 			TTL: n.cfg.LeaseTTL, DuplicatesDrop: n.cfg.Duplicates == "drop", ArchiveNoIndex: n.cfg.ArchiveNoIndex, NoCookies: n.cfg.Cookies == "off", Governor: n.cfg.Governor, MaxDepth: n.cfg.MaxDepth,
@@ -85,7 +85,7 @@ func (n *Node) crawling() crawling.Config {
 // crawled returns the worker's dependencies. Owners and limits are set later.
 func (n *Node) crawled() crawling.Deps {
 	return crawling.Deps{
-		Self: n.room.net.Self(), Router: n.router, Say: n.say, Content: n.contents, Bodies: n.bodies, Jobs: jobs.Worked{Book: n.book}, OptOuts: n.optOuts, Permits: n.permits, Clock: n.clock.clock,
+		Self: n.ring.net.Self(), Router: n.router, Send: n.sendSession, Content: n.contents, Bodies: n.bodies, Jobs: jobs.Worked{Registry: n.registry}, OptOuts: n.optOuts, Permits: n.permits, Clock: n.clock.clock,
 		Servers: n.store.Keyspace(storage.KeyspaceServers), Fetched: n.metrics.Fetched, Outcome: n.outcome, Log: n.log,
 		Paused: func() bool { return n.limits.Paused() },
 	}
@@ -98,9 +98,10 @@ func (n *Node) outcome(e worker.Event) {
 	})
 }
 
-// say sends a message of the worker to an owner; the local owner is called without the network.
-func (n *Node) say(ctx context.Context, to peer.ID, m *wire.Session) (*wire.SessionReply, error) {
-	if to == n.room.net.Self() {
+// sendSession sends a message of the worker to an owner; the local owner is called without the
+// network.
+func (n *Node) sendSession(ctx context.Context, to peer.ID, m *wire.Session) (*wire.SessionReply, error) {
+	if to == n.ring.net.Self() {
 		return n.owners.Session(ctx, to, m)
 	}
 	return hosts.SessionMethod.Call(ctx, n.router, to, m)

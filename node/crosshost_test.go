@@ -80,7 +80,7 @@ func TestRobotsAtAnotherHost(t *testing.T) {
 	next := 0
 	hostAt := func(p *testPeer) string {
 		for ; ; next++ {
-			if host := fmt.Sprintf("h%d.test:%s", next, port); p.room.dht.Serves(ring.HostKey(host)) {
+			if host := fmt.Sprintf("h%d.test:%s", next, port); p.ring.dht.Serves(ring.HostKey(host)) {
 				next++
 				return host
 			}

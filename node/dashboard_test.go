@@ -54,7 +54,7 @@ func TestDashboard(t *testing.T) {
 	}
 	jar, _ := cookiejar.New(nil)
 	browser := &http.Client{Jar: jar, Timeout: patience}
-	if page := browse(t, browser, d.URL); strings.Contains(page, "<button") || !strings.Contains(page, p2p.Short(b.room.net.Self())) {
+	if page := browse(t, browser, d.URL); strings.Contains(page, "<button") || !strings.Contains(page, p2p.Short(b.ring.net.Self())) {
 		t.Error("the page does not know the other peer, or has buttons for everybody")
 	}
 	if page := browse(t, browser, d.Login); !strings.Contains(page, "<button") {
@@ -101,7 +101,7 @@ func TestDashboardOfACrawl(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if h := seen.Hosts[0]; len(seen.Hosts) > 3 || h.Worker != p.room.net.Self().String() || !strings.HasSuffix(h.Name, ".web.localhost:"+strconv.Itoa(web.port)) {
+	if h := seen.Hosts[0]; len(seen.Hosts) > 3 || h.Worker != p.ring.net.Self().String() || !strings.HasSuffix(h.Name, ".web.localhost:"+strconv.Itoa(web.port)) {
 		t.Errorf("%+v", seen)
 	}
 	waitIdle(t, p)

@@ -68,8 +68,8 @@ func newEssentialsKeeper(kept kv.Store, dir string, log *slog.Logger) *essential
 	return &essentialsKeeper{kept: kept, dir: dir, changed: make(chan struct{}, 1), log: log}
 }
 
-// note schedules a write of the copy. It does not block.
-func (k *essentialsKeeper) note() {
+// schedule schedules a write of the copy. It does not block.
+func (k *essentialsKeeper) schedule() {
 	select {
 	case k.changed <- struct{}{}:
 	default:
@@ -177,9 +177,9 @@ func CheckEssentials(dir string, self peer.ID) error {
 	return nil
 }
 
-// bereft refuses a data directory whose database is gone: a run would begin as another peer, crawl
-// everything again and replace the only copy of identity and jobs.
-func bereft(dir string) error {
+// checkDatabaseLost refuses a data directory whose database is gone: a run would begin as another
+// peer, crawl everything again and replace the only copy of identity and jobs.
+func checkDatabaseLost(dir string) error {
 	if entries, err := os.ReadDir(filepath.Join(dir, "db")); len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -31,8 +31,8 @@ func TestEssentials(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- k.run(ctx) }()
 	put(jobs.KeyPrefix + "1")
-	k.note()
-	k.note() // does not block
+	k.schedule()
+	k.schedule() // does not block
 	for {
 		kept, err := ReadEssentials(dir)
 		if err != nil {

@@ -9,24 +9,24 @@ import (
 
 // hosting returns the configuration of the owner of hosts.
 func (n *Node) hosting() owner.Config {
-	c := owner.DefaultConfig(string(n.room.net.Self()))
+	c := owner.DefaultConfig(string(n.ring.net.Self()))
 	placing := n.cfg.placing()
 	c.TTL, c.Delay, c.SeenBloom, c.Settled = n.cfg.LeaseTTL, n.cfg.Delay, n.cfg.Seen == "bloom", n.keeping.Settled
 	c.Fetched, c.RequestTime = n.placer.Observe, placing.RequestTime()
 	c.Admission, c.OptOuts = n.cfg.DomainHosts > 0, n.optOuts
 	c.MaxRequests, c.PageHosts = int64(n.cfg.MaxRequestsPerHost), n.cfg.PageHosts
-	c.MaxHostBytes, c.Near = n.cfg.MaxBytesPerHost, n.gate.near
+	c.MaxHostBytes, c.Near = n.cfg.MaxBytesPerHost, n.authorizer.near
 	return c
 }
 
 // hosted returns its dependencies.
 func (n *Node) hosted() hosts.Deps {
 	return hosts.Deps{
-		Self: n.room.net.Self(), Router: n.router, Store: n.ship.Space(storage.KeyspaceHosts), Now: n.clock.Now, Jobs: n.book,
-		Place: n.placer.Place, OfferOwn: n.crawl.OfferOwn, ToWorker: n.room.toWorker, Heard: n.placer.Heard, Declined: n.placer.Declined,
-		Unasked: n.gate.unasked,
+		Self: n.ring.net.Self(), Router: n.router, Store: n.ship.Space(storage.KeyspaceHosts), Now: n.clock.Now, Jobs: n.registry,
+		Place: n.placer.Place, OfferOwn: n.crawl.OfferOwn, ToWorker: n.ring.toWorker, SetLoad: n.placer.SetLoad, Declined: n.placer.Declined,
+		Unasked: n.authorizer.unasked,
 		Admit:   func(list []owner.Admission) { n.domains.Inquire(list, n.owners.Admitted) }, Log: n.log,
-		LeasesEnd: hosts.LeasesEnd(n.room.watch.LeftAgo, n.cfg.LeaseTTL, n.clock.Now),
+		LeasesEnd: hosts.LeasesEnd(n.ring.watch.LeftAgo, n.cfg.LeaseTTL, n.clock.Now),
 	}
 }
 

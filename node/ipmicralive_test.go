@@ -60,7 +60,7 @@ func TestSubnetsOfRealPeers(t *testing.T) {
 		}
 		cfg.Latency = plan
 		if i > 0 {
-			cfg.Bootstrap = []string{peers[0].room.net.Addrs()[0]}
+			cfg.Bootstrap = []string{peers[0].ring.net.Addrs()[0]}
 		}
 		peers = append(peers, startWith(t, cfg))
 	}
@@ -108,7 +108,7 @@ func ofTwoOwners(t *testing.T, peers []*testPeer, plan *latency.Plan, row int, u
 		if plan.SiteOf(name) != row || len(list) < 9 {
 			continue
 		}
-		serves := func(p *testPeer) bool { return p.room.dht.Serves(ring.HostKey(host)) }
+		serves := func(p *testPeer) bool { return p.ring.dht.Serves(ring.HostKey(host)) }
 		of := peers[max(0, slices.IndexFunc(peers, serves))]
 		if first == "" {
 			first, owner = host, of

@@ -109,7 +109,7 @@ func TestJobKeysOfARing(t *testing.T) {
 			cfg.JobKey = filepath.Join(dir, "job.key")
 		}
 		if i > 0 {
-			cfg.Bootstrap = []string{peers[0].room.net.Addrs()[0]}
+			cfg.Bootstrap = []string{peers[0].ring.net.Addrs()[0]}
 		}
 		peers = append(peers, startWith(t, cfg))
 	}

@@ -30,8 +30,8 @@ const rememberPeers = 32
 // choiceTime is the timeout of finding a good position at the first start.
 const choiceTime = 10 * time.Second
 
-// ringRoom is this peer's place in the ring: libp2p, kad-dht as membership, and the DHT.
-type ringRoom struct {
+// ringServices is this peer's place in the ring: libp2p, kad-dht as membership, and the DHT.
+type ringServices struct {
 	cfg     *Config
 	meta    meta
 	shape   p2p.Shape
@@ -55,7 +55,7 @@ type ringRoom struct {
 
 // toWorker returns a context for calls to a peer that may be an attached worker: it cannot be
 // dialed, so they use the connection that it opened.
-func (r *ringRoom) toWorker(ctx context.Context, id peer.ID) context.Context {
+func (r *ringServices) toWorker(ctx context.Context, id peer.ID) context.Context {
 	if slices.ContainsFunc(r.dht.Attached(), func(p dht.Peer) bool { return p.ID == id }) {
 		return calls.WithoutDial(ctx)
 	}
@@ -64,7 +64,7 @@ func (r *ringRoom) toWorker(ctx context.Context, id peer.ID) context.Context {
 
 // walkFrom returns the start of a walk around the ring: this peer, or for a worker a ring peer that
 // it is attached to.
-func (r *ringRoom) walkFrom() peer.ID {
+func (r *ringServices) walkFrom() peer.ID {
 	if attached := r.dht.Attachments(); r.dht.State() == dht.Worker && len(attached) > 0 {
 		return attached[0].ID
 	}
@@ -72,7 +72,7 @@ func (r *ringRoom) walkFrom() peer.ID {
 }
 
 // known returns the members that this peer knows, clockwise from it.
-func (r *ringRoom) known() (ids []peer.ID) {
+func (r *ringServices) known() (ids []peer.ID) {
 	for _, p := range r.dht.Members() {
 		ids = append(ids, p.ID)
 	}
@@ -81,7 +81,7 @@ func (r *ringRoom) known() (ids []peer.ID) {
 
 // leavesChanged marks the stored neighborhood as outdated, and protects the connections to it. It
 // does not block.
-func (r *ringRoom) leavesChanged() {
+func (r *ringServices) leavesChanged() {
 	preds, succs := r.dht.Leaves()
 	neighbours, others := idsOf(r.dht.Attachments()), idsOf(r.dht.Attached())
 	for _, id := range idsOf(succs, preds) {
@@ -110,12 +110,12 @@ func idsOf(lists ...[]dht.Peer) (ids []peer.ID) {
 // newRingRoom creates host and ring with the services of register, and listens; nothing runs yet.
 func newRingRoom(
 	ctx context.Context, cfg *Config, m meta, incarnation uint64, shape p2p.Shape, now func() time.Time, register func(*p2p.Net), log *slog.Logger,
-) (room *ringRoom, err error) {
+) (room *ringServices, err error) {
 	memory, err := m.memory()
 	if err != nil {
 		return nil, err
 	}
-	r := &ringRoom{cfg: cfg, meta: m, shape: shape, log: log, restarted: memory != nil, memory: memory, changed: make(chan struct{}, 1), met: func() {}}
+	r := &ringServices{cfg: cfg, meta: m, shape: shape, log: log, restarted: memory != nil, memory: memory, changed: make(chan struct{}, 1), met: func() {}}
 	r.sources = p2p.Sources{Bootstrap: cfg.Bootstrap, DNSSeeds: cfg.DNSSeed, DNSServer: cfg.DNSServer}
 	if err := m.GetJSON(metaRemembered, &r.sources.Remembered); err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func newRingRoom(
 
 // choose finds, of the candidates, the position that splits the largest arc best, by lookups from a
 // temporary identity.
-func (r *ringRoom) choose(ctx context.Context, candidates []peer.ID) int {
+func (r *ringServices) choose(ctx context.Context, candidates []peer.ID) int {
 	if r.sources.Empty() {
 		return 0 // the founder's position does not matter
 	}
@@ -173,7 +173,7 @@ func (r *ringRoom) choose(ctx context.Context, candidates []peer.ID) int {
 
 // entries stores the entry peers and DNS seeds of this run. A run without any uses those of an
 // earlier one.
-func (r *ringRoom) entries() error {
+func (r *ringServices) entries() error {
 	if r.cfg.Found {
 		return nil
 	}
@@ -189,7 +189,7 @@ func (r *ringRoom) entries() error {
 
 // scout returns a connection to the ring under a temporary identity, and the entry peers that it
 // found. The caller closes it.
-func (r *ringRoom) scout(ctx context.Context) (*p2p.Net, []dht.Peer, error) {
+func (r *ringServices) scout(ctx context.Context) (*p2p.Net, []dht.Peer, error) {
 	key, err := p2p.GenerateIdentity(1, func([]peer.ID) int { return 0 })
 	if err != nil {
 		return nil, nil, err
@@ -214,7 +214,7 @@ const twinTime = 3 * time.Second
 
 // twin returns an error if another process runs with this identity, as with a copied data
 // directory. It runs before this process listens, so any answer comes from another.
-func (r *ringRoom) twin(ctx context.Context, key crypto.PrivKey) error {
+func (r *ringServices) twin(ctx context.Context, key crypto.PrivKey) error {
 	self, err := peer.IDFromPrivateKey(key)
 	if err != nil || !r.restarted || r.sources.Empty() {
 		return err
@@ -234,7 +234,7 @@ func (r *ringRoom) twin(ctx context.Context, key crypto.PrivKey) error {
 	return fmt.Errorf("another process runs with the identity of data directory %s, peer %s: stop it, or start this one with a --data-dir of its own (a copy of a data directory is the same peer)", r.cfg.DataDir, self)
 }
 
-func (r *ringRoom) ask(ctx context.Context, candidates []peer.ID) (int, error) {
+func (r *ringServices) ask(ctx context.Context, candidates []peer.ID) (int, error) {
 	scout, entries, err := r.scout(ctx)
 	if err != nil {
 		return 0, err
@@ -254,7 +254,7 @@ const (
 	labHighWater    = 192
 )
 
-func (r *ringRoom) netConfig(key crypto.PrivKey) p2p.Config {
+func (r *ringServices) netConfig(key crypto.PrivKey) p2p.Config {
 	high := r.cfg.connections()
 	c := p2p.Config{
 		Network: r.cfg.Network, Identity: key, UserAgent: "apoidea/" + r.cfg.Version, Shape: r.shape, Bulk: []string{records.ServiceRecords, inspect.ServiceFiles}, Long: []string{inspect.ServiceStatus, inspect.ServiceFiles, jobs.ServiceName},
@@ -281,7 +281,7 @@ func (r *ringRoom) netConfig(key crypto.PrivKey) p2p.Config {
 
 // listen opens the configured addresses; without any those of the last run, so that others find
 // this peer again, or else any.
-func (r *ringRoom) listen(key crypto.PrivKey, register func(*p2p.Net)) error {
+func (r *ringServices) listen(key crypto.PrivKey, register func(*p2p.Net)) error {
 	c := r.netConfig(key)
 	c.Metrics = r.cfg.registerer
 	before, err := r.meta.listened()
@@ -307,7 +307,7 @@ func (r *ringRoom) listen(key crypto.PrivKey, register func(*p2p.Net)) error {
 	return r.meta.PutJSON(metaListen, r.listenAddrs())
 }
 
-func (r *ringRoom) open(c p2p.Config, register func(*p2p.Net)) error {
+func (r *ringServices) open(c p2p.Config, register func(*p2p.Net)) error {
 	net, err := p2p.New(c, r.log)
 	if err != nil {
 		return err
@@ -325,7 +325,7 @@ func (r *ringRoom) open(c p2p.Config, register func(*p2p.Net)) error {
 }
 
 // listenAddrs returns the bound addresses, without the peer's ID, for the next run.
-func (r *ringRoom) listenAddrs() []string {
+func (r *ringServices) listenAddrs() []string {
 	var out []string
 	for _, a := range r.net.Host().Network().ListenAddresses() {
 		if addr := a.String(); !strings.Contains(addr, "/p2p-circuit") { // also present behind relays
@@ -344,7 +344,7 @@ const (
 
 // join joins a ring, and again whenever this peer is alone: the addresses of all others may have
 // changed, and the names of entry peers resolve to the new ones.
-func (r *ringRoom) join(ctx context.Context) error {
+func (r *ringServices) join(ctx context.Context) error {
 	for {
 		if err := r.enter(ctx); err != nil {
 			return err
@@ -365,7 +365,7 @@ const manyTries = 8
 // restarted one without answer retries until ctx ends, also while it serves alone; a new one fails.
 // A restarted one waits while ring members use an incompatible version: with peers of its own
 // version it would form a second ring for the same hosts.
-func (r *ringRoom) enter(ctx context.Context) error {
+func (r *ringServices) enter(ctx context.Context) error {
 	wait, most := 250*time.Millisecond, maxRetry
 	warnAt := manyTries
 	if len(r.sources.Bootstrap)+len(r.sources.DNSSeeds) > 0 {
@@ -420,12 +420,12 @@ func (r *ringRoom) enter(ctx context.Context) error {
 }
 
 // member reports whether this peer serves in a ring or is attached to a member.
-func (r *ringRoom) member() bool {
+func (r *ringServices) member() bool {
 	return r.dht.State() == dht.Serving || len(r.dht.Attachments()) > 0
 }
 
 // joined returns when this peer may serve, or is attached to a member.
-func (r *ringRoom) joined(ctx context.Context) error {
+func (r *ringServices) joined(ctx context.Context) error {
 	for !r.member() {
 		if err := loop.Sleep(ctx, 20*time.Millisecond); err != nil {
 			return err
@@ -438,7 +438,7 @@ func (r *ringRoom) joined(ctx context.Context) error {
 const rememberEvery = time.Minute
 
 // keepMemory stores the ring state for the next start.
-func (r *ringRoom) keepMemory(ctx context.Context) error {
+func (r *ringServices) keepMemory(ctx context.Context) error {
 	tick := time.NewTicker(rememberEvery)
 	defer tick.Stop()
 	for {
@@ -455,7 +455,7 @@ func (r *ringRoom) keepMemory(ctx context.Context) error {
 }
 
 // remember stores the ring state after each change of the neighborhood and periodically.
-func (r *ringRoom) remember() error {
+func (r *ringServices) remember() error {
 	snapshot, err := r.dht.Snapshot()
 	if err != nil {
 		return err
@@ -476,7 +476,7 @@ func (r *ringRoom) remember() error {
 }
 
 // remembered returns the leaf set and some of the routing table as multiaddrs, each peer once.
-func (r *ringRoom) remembered() []string {
+func (r *ringServices) remembered() []string {
 	var out []string
 	seen := make(map[peer.ID]bool)
 	preds, succs := r.dht.Leaves()

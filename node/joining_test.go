@@ -21,12 +21,12 @@ func TestListensWhereItDid(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := startPeer(t, dir, 1)
-	first := slices.Sorted(slices.Values(p.room.listenAddrs()))
+	first := slices.Sorted(slices.Values(p.ring.listenAddrs()))
 	if err := p.stop(); err != nil {
 		t.Fatal(err)
 	}
 	p = startPeer(t, dir, 1)
-	if again := slices.Sorted(slices.Values(p.room.listenAddrs())); !slices.Equal(first, again) || len(first) == 0 {
+	if again := slices.Sorted(slices.Values(p.ring.listenAddrs())); !slices.Equal(first, again) || len(first) == 0 {
 		t.Errorf("listens on %v, before on %v", again, first)
 	}
 	if err := p.stop(); err != nil {
@@ -49,7 +49,7 @@ func TestListensWhereItDid(t *testing.T) {
 		defer taken.Close()
 	}
 	p = startPeer(t, dir, 1)
-	elsewhere := slices.Sorted(slices.Values(p.room.listenAddrs()))
+	elsewhere := slices.Sorted(slices.Values(p.ring.listenAddrs()))
 	for _, a := range elsewhere {
 		if slices.Contains(first, a) {
 			t.Errorf("listens on %s, which is taken", a)
@@ -59,7 +59,7 @@ func TestListensWhereItDid(t *testing.T) {
 		t.Fatal(err)
 	}
 	p = startPeer(t, dir, 1)
-	if again := slices.Sorted(slices.Values(p.room.listenAddrs())); !slices.Equal(elsewhere, again) {
+	if again := slices.Sorted(slices.Values(p.ring.listenAddrs())); !slices.Equal(elsewhere, again) {
 		t.Errorf("listens on %v, before on %v", again, elsewhere)
 	}
 }
@@ -71,9 +71,9 @@ func TestLonePeerJoinsWhenEntryAppears(t *testing.T) {
 	dirs, entry := []string{t.TempDir(), t.TempDir()}, ""
 	for i, dir := range dirs {
 		p := startPeer(t, dir, i+1)
-		until(t, "a ring of its own", func(context.Context) bool { return p.room.dht.State() == dht.Serving })
+		until(t, "a ring of its own", func(context.Context) bool { return p.ring.dht.State() == dht.Serving })
 		if i == 0 {
-			entry = p.room.net.Addrs()[0]
+			entry = p.ring.net.Addrs()[0]
 		}
 		if err := p.stop(); err != nil {
 			t.Fatal(err)
@@ -82,11 +82,11 @@ func TestLonePeerJoinsWhenEntryAppears(t *testing.T) {
 	var log safeBuffer
 	p := startLogged(t, testConfig(dirs[1], 2, entry), slog.New(slog.NewTextHandler(&log, nil)))
 	until(t, "the warning", func(context.Context) bool { return strings.Contains(log.String(), "no entry peer answers") })
-	if p.room.dht.State() != dht.Serving {
+	if p.ring.dht.State() != dht.Serving {
 		t.Error("it does not serve meanwhile")
 	}
 	startPeer(t, dirs[0], 1)
-	until(t, "a ring of both", func(context.Context) bool { return p.room.dht.Size() == 2 })
+	until(t, "a ring of both", func(context.Context) bool { return p.ring.dht.Size() == 2 })
 }
 
 // TestCopiedDataDirectory checks that a copy of the data directory of a running peer does not start
@@ -117,7 +117,7 @@ func TestCopiedDataDirectory(t *testing.T) {
 func TestEntriesAreRemembered(t *testing.T) {
 	t.Parallel()
 	first, dir := startPeer(t, t.TempDir(), 1), t.TempDir()
-	entry := first.room.net.Addrs()[0]
+	entry := first.ring.net.Addrs()[0]
 	if err := startPeer(t, dir, 2, entry).stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -125,8 +125,8 @@ func TestEntriesAreRemembered(t *testing.T) {
 		cfg := testConfig(dir, 2)
 		cfg.Found = found
 		p := startLogged(t, cfg, quietLog)
-		if got := slices.Contains(p.room.sources.Bootstrap, entry); got == found {
-			t.Errorf("found %t: entry peers %q", found, p.room.sources.Bootstrap)
+		if got := slices.Contains(p.ring.sources.Bootstrap, entry); got == found {
+			t.Errorf("found %t: entry peers %q", found, p.ring.sources.Bootstrap)
 		}
 		if err := p.stop(); err != nil {
 			t.Fatal(err)

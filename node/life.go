@@ -48,11 +48,11 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	}
 	left := errStays
 	if bctx.Err() == nil {
-		err = errors.Join(err, n.room.remember())
+		err = errors.Join(err, n.ring.remember())
 		switch {
 		case !errors.Is(err, ErrStopped):
 			n.awaitReports(bctx)
-		case n.room.dht.Size() <= 1:
+		case n.ring.dht.Size() <= 1:
 			left = errNobody
 		default:
 			left = n.goodbye(bctx)
@@ -85,8 +85,8 @@ func (n *Node) awaitReports(ctx context.Context) {
 // startBelow starts the serving parts: the ring, the services and the API, which answer until the
 // handoff is complete.
 func (n *Node) startBelow(ctx context.Context, g *errgroup.Group) {
-	g.Go(func() error { return n.room.net.Run(ctx) })
-	g.Go(func() error { return loop.UnlessCanceled(n.room.dht.Run(ctx)) })
+	g.Go(func() error { return n.ring.net.Run(ctx) })
+	g.Go(func() error { return loop.UnlessCanceled(n.ring.dht.Run(ctx)) })
 	g.Go(func() error { return n.contents.Run(ctx) })
 	g.Go(func() error { return n.subnets.Run(ctx) })
 	g.Go(func() error { return n.domains.Run(ctx) })
@@ -95,7 +95,7 @@ func (n *Node) startBelow(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return n.ship.Serve(ctx) })
 	g.Go(func() error { return n.ship.Run(ctx) })
 	g.Go(func() error { return n.keeping.Run(ctx) })
-	g.Go(func() error { return n.room.keepMemory(ctx) })
+	g.Go(func() error { return n.ring.keepMemory(ctx) })
 	g.Go(func() error { return n.crawl.KeepServers(ctx) })
 	g.Go(func() error { return n.essentials.run(ctx) })
 	g.Go(func() error {
@@ -107,9 +107,9 @@ func (n *Node) startBelow(ctx context.Context, g *errgroup.Group) {
 
 // startAbove starts the parts that create work: they end first.
 func (n *Node) startAbove(ctx context.Context, g *errgroup.Group) {
-	g.Go(func() error { return n.room.join(ctx) })
-	if n.room.nearby != nil {
-		g.Go(func() error { return n.room.nearby.run(ctx, n.room) })
+	g.Go(func() error { return n.ring.join(ctx) })
+	if n.ring.nearby != nil {
+		g.Go(func() error { return n.ring.nearby.run(ctx, n.ring) })
 	}
 	g.Go(func() error { return n.becomeReady(ctx) })
 	for _, d := range n.debug {
@@ -126,7 +126,7 @@ func (n *Node) startAbove(ctx context.Context, g *errgroup.Group) {
 	}
 	g.Go(func() error { return n.afterReady(ctx, n.stalls.Run) })
 	g.Go(func() error { return n.afterReady(ctx, n.jobs.RunSeeds) })
-	g.Go(func() error { return n.afterReady(ctx, n.book.Run) })
+	g.Go(func() error { return n.afterReady(ctx, n.registry.Run) })
 	g.Go(func() error { return n.afterReady(ctx, n.owners.RunOutbox) })
 	g.Go(func() error { return n.afterReady(ctx, n.placer.Run) })
 	g.Go(func() error { return n.afterReady(ctx, n.wishes.Run) })
@@ -164,7 +164,7 @@ const leaveTime = records.DepartTime
 func (n *Node) goodbye(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
-	if err := n.room.dht.Leave(ctx); err != nil {
+	if err := n.ring.dht.Leave(ctx); err != nil {
 		return fmt.Errorf("leave: %w", err)
 	}
 	if err := n.keeping.HandOver(ctx); err != nil {
@@ -175,7 +175,7 @@ func (n *Node) goodbye(ctx context.Context) error {
 
 // becomeReady opens the services when this peer may serve.
 func (n *Node) becomeReady(ctx context.Context) error {
-	if err := n.room.joined(ctx); err != nil {
+	if err := n.ring.joined(ctx); err != nil {
 		return loop.UnlessCanceled(err)
 	}
 	close(n.ready)
@@ -188,8 +188,8 @@ func (n *Node) close() error {
 	if n.crawl != nil {
 		errs = append(errs, n.crawl.Close())
 	}
-	if n.room != nil && n.room.net != nil {
-		errs = append(errs, n.room.net.Close())
+	if n.ring != nil && n.ring.net != nil {
+		errs = append(errs, n.ring.net.Close())
 	}
 	errs = append(errs, closeListener(n.api), n.page.close(), closeListener(n.form))
 	for _, d := range n.debug {

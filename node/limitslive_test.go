@@ -41,7 +41,7 @@ func TestPausedPeer(t *testing.T) {
 	// How many that are is up to the peers' keys.
 	part := make(map[string]bool)
 	for _, u := range truth.URLs {
-		if host := link.Host(u); peers[1].room.dht.Serves(ring.HostKey(host)) {
+		if host := link.Host(u); peers[1].ring.dht.Serves(ring.HostKey(host)) {
 			part[host] = true
 		}
 	}
@@ -53,7 +53,7 @@ func TestPausedPeer(t *testing.T) {
 	if err := peers[1].stop(); err != nil {
 		t.Fatal(err)
 	}
-	again := startPeer(t, filepath.Clean(dir), 2, peers[0].room.net.Addrs()[0])
+	again := startPeer(t, filepath.Clean(dir), 2, peers[0].ring.net.Addrs()[0])
 	settle(t, []*testPeer{peers[0], again})
 	if l, err = again.Limits(t.Context()); err != nil || !l.Paused || l.Holds[0].Rule != volunteer.ByUser {
 		t.Errorf("after a restart: %+v, %v", l, err)

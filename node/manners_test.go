@@ -87,7 +87,7 @@ func ringOf(t *testing.T, n int, change func(i int, c *Config)) []*testPeer {
 		cfg.AllowPrivate, cfg.Delay, cfg.Network, cfg.LeaseTTL = true, 0, "test", 2*time.Second
 		cfg.FetchFrom = netip.AddrFrom4([4]byte{127, 0, 1, byte(i)}) // a small number
 		if i > 1 {
-			cfg.Bootstrap = []string{peers[0].room.net.Addrs()[0]}
+			cfg.Bootstrap = []string{peers[0].ring.net.Addrs()[0]}
 		}
 		change(i, &cfg)
 		peers = append(peers, startWith(t, cfg))
@@ -196,14 +196,14 @@ func TestOptOutSurvives(t *testing.T) {
 	if err != nil || h.OptedOut == "" {
 		t.Fatalf("host %+v, %v", h, err)
 	}
-	i := slices.IndexFunc(peers, func(p *testPeer) bool { return p.room.net.Self().String() == h.Owner })
+	i := slices.IndexFunc(peers, func(p *testPeer) bool { return p.ring.net.Self().String() == h.Owner })
 	if err := peers[i].stop(); err != nil {
 		t.Fatal(err)
 	}
 	rest := slices.Delete(slices.Clone(peers), i, i+1)
 	until(t, "the next owner knows", func(ctx context.Context) bool {
 		h, err := rest[0].Host(ctx, victim)
-		return err == nil && h.OptedOut != "" && h.Owner != peers[i].room.net.Self().String()
+		return err == nil && h.OptedOut != "" && h.Owner != peers[i].ring.net.Self().String()
 	})
 }
 
@@ -474,7 +474,7 @@ func TestPermitsInTheRing(t *testing.T) {
 	})
 	checkLimits(0)
 	key := permit.Address(netip.MustParseAddr("127.0.0.1"))
-	i := slices.IndexFunc(peers, func(p *testPeer) bool { return p.room.dht.Serves(permit.Home(key)) })
+	i := slices.IndexFunc(peers, func(p *testPeer) bool { return p.ring.dht.Serves(permit.Home(key)) })
 	if err := peers[i].stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -502,7 +502,7 @@ func TestDomainDelayInTheRing(t *testing.T) {
 	for i := 0; i < 9 || len(owners) < 2; i++ {
 		host := s.host(fmt.Sprintf("h%d.web", i))
 		seeds = append(seeds, "http://"+host+"/")
-		owners[slices.IndexFunc(peers, func(p *testPeer) bool { return p.room.dht.Serves(ring.HostKey(host)) })] = true
+		owners[slices.IndexFunc(peers, func(p *testPeer) bool { return p.ring.dht.Serves(ring.HostKey(host)) })] = true
 	}
 	if _, err := peers[0].Post(t.Context(), control.JobSpec{URLs: seeds}); err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ func newNearby(on bool) *nearby {
 	return &nearby{heard: make(map[peer.ID][]string)}
 }
 
-func (n *nearby) note(info peer.AddrInfo) {
+func (n *nearby) record(info peer.AddrInfo) {
 	addrs, err := peer.AddrInfoToP2pAddrs(&info)
 	if err != nil {
 		return
@@ -72,13 +72,13 @@ func (n *nearby) addrs() []string {
 }
 
 // look listens for lookTime, before the peer has an identity.
-func (n *nearby) look(ctx context.Context, r *ringRoom) {
+func (n *nearby) look(ctx context.Context, r *ringServices) {
 	if n == nil || !r.sources.Empty() || r.restarted {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	if err := p2p.Nearby(ctx, r.cfg.Network, n.note); err != nil {
+	if err := p2p.Nearby(ctx, r.cfg.Network, n.record); err != nil {
 		r.log.Warn("mDNS query failed", "err", err)
 	}
 	r.sources.Nearby = n.addrs()
@@ -86,7 +86,7 @@ func (n *nearby) look(ctx context.Context, r *ringRoom) {
 
 // run announces this peer on the local network and connects to the peers it finds, until ctx ends;
 // the ring then integrates them. It never fails: the network may be down temporarily.
-func (n *nearby) run(ctx context.Context, r *ringRoom) error {
+func (n *nearby) run(ctx context.Context, r *ringServices) error {
 	group, ctx := errgroup.WithContext(ctx)
 	again := func(what string, do func() error) func() error {
 		return func() error {
@@ -105,7 +105,7 @@ func (n *nearby) run(ctx context.Context, r *ringRoom) error {
 	meet.SetLimit(meetings)
 	group.Go(again("query by mDNS", func() error {
 		return p2p.Nearby(ctx, r.cfg.Network, func(info peer.AddrInfo) {
-			n.note(info)
+			n.record(info)
 			meet.TryGo(func() error { // if all are busy the peer is reported again later
 				n.meet(ctx, r, info)
 				return nil
@@ -115,7 +115,7 @@ func (n *nearby) run(ctx context.Context, r *ringRoom) error {
 	return errors.Join(group.Wait(), meet.Wait())
 }
 
-func (n *nearby) meet(ctx context.Context, r *ringRoom, info peer.AddrInfo) {
+func (n *nearby) meet(ctx context.Context, r *ringServices, info peer.AddrInfo) {
 	ctx, cancel := context.WithTimeout(ctx, meetTime)
 	defer cancel()
 	if err := r.net.Meet(ctx, info); err != nil {

@@ -54,32 +54,32 @@ type Node struct {
 	// essentials keeps the copy of identity and jobs beside the store.
 	essentials *essentialsKeeper
 	line       *limits.Line
-	room       *ringRoom
+	ring       *ringServices
 	api        net.Listener
 	token      string // required by an API on TCP; empty if unused
 	// metrics is the Prometheus registry; debug are the listeners of --metrics and --pprof.
 	metrics *metrics.Metrics
 	debug   []debugServer
 
-	router   *rpc.Router
-	gate     *gate
-	ship     *records.Replication
-	keeping  *records.Keeping
-	contents *crawling.Contents
-	bodies   *crawling.Bodies
-	subnets  *subnets.Service
-	domains  *politeness.Domains
-	permits  *politeness.Permits
-	optOuts  *politeness.Lists
-	wishes   *politeness.OptOuts
-	form     net.Listener // nil without an opt-out form
-	jobs     *jobs.Service
-	book     *jobs.Book
-	owners   *hosts.Owners
-	crawl    *crawling.Crawl
-	limits   *limits.Limits
-	stalls   *limits.Stalls
-	placer   *placer.Placer
+	router     *rpc.Router
+	authorizer *authorizer
+	ship       *records.Replication
+	keeping    *records.Keeping
+	contents   *crawling.Contents
+	bodies     *crawling.Bodies
+	subnets    *subnets.Service
+	domains    *politeness.Domains
+	permits    *politeness.Permits
+	optOuts    *politeness.Lists
+	wishes     *politeness.OptOuts
+	form       net.Listener // nil without an opt-out form
+	jobs       *jobs.Service
+	registry   *jobs.Registry
+	owners     *hosts.Owners
+	crawl      *crawling.Crawl
+	limits     *limits.Limits
+	stalls     *limits.Stalls
+	placer     *placer.Placer
 	limits.Commands
 	*optOutCommands
 	*inspect.View
@@ -134,7 +134,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if name := unusedProxy(os.LookupEnv); name != "" && n.cfg.Proxy == nil {
 		n.log.Warn("proxy environment variable ignored; use --proxy", "variable", name)
 	}
-	if err := bereft(n.cfg.DataDir); err != nil {
+	if err := checkDatabaseLost(n.cfg.DataDir); err != nil {
 		return err
 	}
 	if n.store, err = storage.Open(filepath.Join(n.cfg.DataDir, "db"), storage.Options{Logger: n.log}); err != nil {
@@ -157,10 +157,10 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if err := n.readToken(); err != nil {
 		return err
 	}
-	if n.room, err = newRingRoom(ctx, &n.cfg, n.meta, n.incarnation, n.line, n.clock.Now, n.register, n.log); err != nil {
+	if n.ring, err = newRingRoom(ctx, &n.cfg, n.meta, n.incarnation, n.line, n.clock.Now, n.register, n.log); err != nil {
 		return err
 	}
-	n.room.met = n.essentials.note
+	n.ring.met = n.essentials.schedule
 	if n.form, err = listenForOptOuts(ctx, n.cfg.OptOutListen); err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 		return err
 	}
 	n.essentials.save()
-	return writeAddrs(n.cfg.DataDir, n.room.net.Addrs())
+	return writeAddrs(n.cfg.DataDir, n.ring.net.Addrs())
 }
 
 // leastSpace is the free space required to start, in bytes: a few memory tables.
@@ -188,7 +188,7 @@ func existing(dir string) string {
 // earlier requests are answered as busy.
 func (n *Node) register(net *p2p.Net) {
 	serve := func(name string, service func() rpc.Service) {
-		handler := sync.OnceValue(func() calls.Handler { return service().Behind(n.gate) })
+		handler := sync.OnceValue(func() calls.Handler { return service().Behind(n.authorizer) })
 		net.Handle(name, func(ctx context.Context, from peer.ID, req []byte) ([]byte, error) {
 			open := n.ready
 			if name == inspect.ServiceStatus || name == records.ServiceReplica || name == records.ServiceRecords || name == records.ServicePull {
@@ -238,7 +238,7 @@ func (n *Node) archiveDir() string { return crawling.ArchiveDir(n.cfg.DataDir) }
 
 // buildServices creates and connects the parts.
 func (n *Node) buildServices() (err error) {
-	self := n.room.net.Self()
+	self := n.ring.net.Self()
 	key, own, err := n.jobKeys()
 	if err != nil {
 		return err
@@ -247,18 +247,18 @@ func (n *Node) buildServices() (err error) {
 	if err != nil {
 		return err
 	}
-	n.router = &rpc.Router{Ring: timedRing{n.room.dht, n.metrics}, Net: n.room.net}
-	n.gate = newGate(n.room, n.router)
+	n.router = &rpc.Router{Ring: timedRing{n.ring.dht, n.metrics}, Net: n.ring.net}
+	n.authorizer = newAuthorizer(n.ring, n.router)
 	recovering, err := n.meta.space.Has([]byte(metaRecovering))
 	if err != nil {
 		return err
 	}
 	n.ship = records.NewReplication(records.ReplicationDeps{
-		Watch: n.room.watch, Replicas: n.cfg.Replicas, Incarnation: n.incarnation, Net: n.room.net, Store: n.store, Suspect: n.room.dht.Unreachable, Recovering: recovering,
+		Watch: n.ring.watch, Replicas: n.cfg.Replicas, Incarnation: n.incarnation, Net: n.ring.net, Store: n.store, Suspect: n.ring.dht.Unreachable, Recovering: recovering,
 		Log: n.log,
 	})
 	n.keeping = records.NewKeeping(records.KeepingDeps{ // owners are set later
-		Watch: n.room.watch, Router: n.router, Replication: n.ship, TTL: n.cfg.LeaseTTL, Tell: n.watchers.Tell,
+		Watch: n.ring.watch, Router: n.router, Replication: n.ship, TTL: n.cfg.LeaseTTL, Tell: n.watchers.Tell,
 		Settled: func() { n.owners.SettledChanged() }, Came: func() { n.owners.RecordsCame() }, Recovered: n.meta.recovered,
 	})
 	n.bodies = crawling.NewBodies(crawling.BodiesDeps{
@@ -285,9 +285,9 @@ func (n *Node) buildServices() (err error) {
 	n.jobs = jobs.NewService(jobs.ServiceDeps{
 		Store: n.ship.Space(storage.KeyspaceJobs), Serves: n.servesJob, Seeds: func(ctx context.Context, spec *job.Spec, from int) (int, error) {
 			return n.owners.SendSeeds(ctx, spec, from)
-		}, Whose: whose, Origin: n.room.net.Origin, Log: n.log,
+		}, Whose: whose, Origin: n.ring.net.Origin, Log: n.log,
 	})
-	if n.book, err = jobs.NewBook(jobs.BookDeps{Owners: n.router, Keep: n.meta.space, Changed: n.jobChanged, Key: key, Own: own, Whose: whose, Log: n.log}); err != nil {
+	if n.registry, err = jobs.NewRegistry(jobs.RegistryDeps{Owners: n.router, Keep: n.meta.space, Changed: n.jobChanged, Key: key, Own: own, Whose: whose, Log: n.log}); err != nil {
 		return err
 	}
 	if n.crawl, err = crawling.New(n.crawling(), n.crawled()); err != nil {
@@ -321,11 +321,11 @@ func (n *Node) buildServices() (err error) {
 	n.keeping.AddService(storage.KeyspaceDomains, n.domains)
 	n.View = inspect.New(n.viewed())
 	n.optOutCommands = n.askedOfOptOuts()
-	n.Poster = jobs.NewPoster(jobs.PosterDeps{Book: n.book, Net: n.room.net, Ring: n.Ring, Ready: n.Ready, Seeds: n.owners.SendSeeds})
+	n.Poster = jobs.NewPoster(jobs.PosterDeps{Registry: n.registry, Net: n.ring.net, Ring: n.Ring, Ready: n.Ready, Seeds: n.owners.SendSeeds})
 	if err := n.page.show(&n.cfg, n.shown(), n.log); err != nil {
 		return err
 	}
-	n.room.dht.Subscribe(n.ringEvent)
+	n.ring.dht.Subscribe(n.ringEvent)
 	n.metrics.Of(n.reading)
 	close(n.furnished)
 	return nil
@@ -334,7 +334,7 @@ func (n *Node) buildServices() (err error) {
 // viewed returns the dependencies of the inspection API.
 func (n *Node) viewed() inspect.Deps {
 	d := inspect.Deps{
-		Self: n.room.net.Self(), Life: n.stages, Watchers: n.watchers,
+		Self: n.ring.net.Self(), Life: n.stages, Watchers: n.watchers,
 		About: inspect.About{
 			Name: control.Name(n.cfg.Name), Started: n.started, Incarnation: n.incarnation, Version: n.cfg.Version, Network: n.cfg.Network, Placement: n.cfg.Placement, Governor: n.cfg.Governor,
 			Page: n.page.url(), Patience: n.cfg.Patience,
@@ -343,8 +343,8 @@ func (n *Node) viewed() inspect.Deps {
 			},
 		},
 		Ring: inspect.RingDeps{
-			DHT: n.room.dht, Net: n.room.net, Router: n.router, WalkFrom: n.room.walkFrom, Known: n.room.known, Moving: func() bool { return !n.keeping.Quiet() },
-			Refused: n.gate.refused,
+			DHT: n.ring.dht, Net: n.ring.net, Router: n.router, WalkFrom: n.ring.walkFrom, Known: n.ring.known, Moving: func() bool { return !n.keeping.Quiet() },
+			Refused: n.authorizer.refused,
 		},
 		Hosts:   inspect.HostDeps{Owners: n.owners, Records: n.store.Keyspace(storage.KeyspaceHosts), Unsent: n.jobs.Unsent, Now: n.clock.Now},
 		Crawl:   inspect.CrawlDeps{Worker: n.crawl.Worker, Limits: n.limits, Stalls: n.stalls, OptOuts: n.optOuts},
@@ -363,14 +363,14 @@ func (n *Node) viewed() inspect.Deps {
 // shown returns the additional dependencies of the dashboard.
 func (n *Node) shown() *shown {
 	return &shown{n.View, n.Commands, n.Poster, shownDeps{
-		Ring: n.room.dht, Net: n.room.net, Worker: n.crawl.Worker, Recent: &n.recent, Refused: n.gate.refused, Look: n.owners.Look, BandwidthCap: n.limits.BandwidthCap, Measured: n.placer.Measured,
+		Ring: n.ring.dht, Net: n.ring.net, Worker: n.crawl.Worker, Recent: &n.recent, Refused: n.authorizer.refused, Look: n.owners.Look, BandwidthCap: n.limits.BandwidthCap, Measured: n.placer.Measured,
 	}}
 }
 
 func (n *Node) servesJob(id job.ID) error {
 	key := ring.JobKey(id.String())
 	switch {
-	case !n.room.dht.Serves(key):
+	case !n.ring.dht.Serves(key):
 		return n.router.Moved(key)
 	case !n.keeping.Settled(key):
 		return rpc.Busy("the job's record may not have arrived yet") // without its records a budget could be spent twice
@@ -384,13 +384,13 @@ func (n *Node) servesJob(id job.ID) error {
 func (n *Node) spawn(fn func(ctx context.Context)) { n.owners.Spawn(fn) }
 
 func (n *Node) jobChanged(spec *job.Spec, _ job.State) {
-	n.essentials.note()
+	n.essentials.schedule()
 	n.owners.JobChanged(spec.ID)
 }
 
 // ringEvent handles ring events; it must not block.
 func (n *Node) ringEvent(e dht.Event) {
-	if line, ok := inspect.Story(e, n.room.dht.Size()); ok {
+	if line, ok := inspect.Story(e, n.ring.dht.Size()); ok {
 		n.watchers.Tell(line)
 		n.metrics.Event(line.Event)
 	}
@@ -398,18 +398,18 @@ func (n *Node) ringEvent(e dht.Event) {
 	case dht.PeerDead:
 		// A suspended process keeps its connections. Calls that hang on it would keep workers from
 		// reporting to its successor.
-		n.room.watch.Died(e.Peer.ID)
-		n.gate.left(e.Peer.ID, e.Proven)
-		n.spawn(func(context.Context) { n.room.net.Drop(e.Peer.ID) })
+		n.ring.watch.Died(e.Peer.ID)
+		n.authorizer.left(e.Peer.ID, e.Proven)
+		n.spawn(func(context.Context) { n.ring.net.Drop(e.Peer.ID) })
 		n.owners.PeerGone(e.Peer.ID)
 	case dht.PeerLeft:
-		n.room.watch.Goodbye(e.Peer.ID)
-		n.gate.left(e.Peer.ID, e.Proven)
+		n.ring.watch.Goodbye(e.Peer.ID)
+		n.authorizer.left(e.Peer.ID, e.Proven)
 		n.owners.PeerGone(e.Peer.ID)
 	case dht.ArcChanged, dht.LeavesChanged, dht.StateChanged, dht.AttachedChanged:
-		n.room.leavesChanged()
+		n.ring.leavesChanged()
 	case dht.CutOff:
-		n.spawn(func(ctx context.Context) { _ = n.room.dht.StepDown(ctx) }) // its records are handed over as its arc is gone
+		n.spawn(func(ctx context.Context) { _ = n.ring.dht.StepDown(ctx) }) // its records are handed over as its arc is gone
 		return
 	default:
 		return
@@ -420,8 +420,8 @@ func (n *Node) ringEvent(e dht.Event) {
 
 // Banner returns the start message of a peer.
 func (n *Node) Banner() string {
-	addr, self := "none yet", strings.TrimSpace(n.cfg.Name+" "+n.room.net.Self().String())
-	if addrs, elsewhere := DialAddrs(n.room.net.Addrs()); len(addrs) > 0 {
+	addr, self := "none yet", strings.TrimSpace(n.cfg.Name+" "+n.ring.net.Self().String())
+	if addrs, elsewhere := DialAddrs(n.ring.net.Addrs()); len(addrs) > 0 {
 		addr = addrs[0]
 		if !elsewhere && n.cfg.Profile == ProfileLab {
 			addr += " (this machine only; --listen all for others)"
@@ -431,19 +431,19 @@ func (n *Node) Banner() string {
 	if url := n.page.url(); url != "" {
 		page = "\ndashboard " + url
 	}
-	if n.room.dht.State() == dht.Worker {
+	if n.ring.dht.State() == dht.Worker {
 		why := "it cannot be dialed"
-		if n.room.net.Reached() == p2p.ReachedUnknown {
+		if n.ring.net.Reached() == p2p.ReachedUnknown {
 			why = "no peer has dialed it yet"
 		}
-		return fmt.Sprintf("peer %s, worker for a ring of %d: %s\ndata %s%s", self, n.room.dht.Size(), why, n.cfg.DataDir, page)
+		return fmt.Sprintf("peer %s, worker for a ring of %d: %s\ndata %s%s", self, n.ring.dht.Size(), why, n.cfg.DataDir, page)
 	}
 	alone := ""
-	if n.cfg.Profile == ProfilePublic && n.room.sources.Empty() && !n.cfg.Found && !n.cfg.MDNS {
+	if n.cfg.Profile == ProfilePublic && n.ring.sources.Empty() && !n.cfg.Found && !n.cfg.MDNS {
 		alone = "\nno public ring is built in, so this peer is a ring of its own: join one with --dns-seed NAME or --bootstrap ADDRESS, or found one (docs/founder.md)"
 	}
 	if n.cfg.MDNS && n.Alone() {
 		alone += "\nno peer of network " + n.cfg.Network + " found on the local network; still searching (others need --mdns, too)"
 	}
-	return fmt.Sprintf("peer %s, ring of %d\ndata %s\naddress %s%s%s", self, n.room.dht.Size(), n.cfg.DataDir, addr, page, alone)
+	return fmt.Sprintf("peer %s, ring of %d\ndata %s\naddress %s%s%s", self, n.ring.dht.Size(), n.cfg.DataDir, addr, page, alone)
 }

@@ -132,7 +132,7 @@ func startRing(t *testing.T, n int) []*testPeer {
 	dir := t.TempDir()
 	peers := []*testPeer{startPeer(t, filepath.Join(dir, "peer1"), 1)}
 	for i := 2; i <= n; i++ {
-		peers = append(peers, startPeer(t, filepath.Join(dir, fmt.Sprint("peer", i)), i, peers[0].room.net.Addrs()[0]))
+		peers = append(peers, startPeer(t, filepath.Join(dir, fmt.Sprint("peer", i)), i, peers[0].ring.net.Addrs()[0]))
 	}
 	settle(t, peers)
 	return peers
@@ -422,7 +422,7 @@ func TestPeersJoinWhileCrawling(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for i := 2; i <= 4; i++ {
-		ring = append(ring, startPeer(t, filepath.Join(dir, fmt.Sprint("peer", i)), i, ring[0].room.net.Addrs()[0]))
+		ring = append(ring, startPeer(t, filepath.Join(dir, fmt.Sprint("peer", i)), i, ring[0].ring.net.Addrs()[0]))
 	}
 	waitIdle(t, ring[0])
 	settle(t, ring)
@@ -502,7 +502,7 @@ func TestLeave(t *testing.T) {
 		t.Fatal(err)
 	}
 	most := slices.MaxFunc(members.Members, func(a, b control.Member) int { return cmp.Compare(a.HostsOwned, b.HostsOwned) }).Peer
-	i := slices.IndexFunc(ring, func(p *testPeer) bool { return p.room.net.Self().String() == most })
+	i := slices.IndexFunc(ring, func(p *testPeer) bool { return p.ring.net.Self().String() == most })
 	leaver, rest := ring[i], slices.Delete(slices.Clone(ring), i, i+1)
 	cl := control.NewClient(leaver.cfg.APIAddr())
 	defer cl.Close()

@@ -32,7 +32,7 @@ func (n *Node) reading(ctx context.Context) (*metrics.Reading, error) {
 		Lapsed: s.Lapsed, Dropped: s.Dropped, Incomplete: s.Incomplete,
 		InFlight: s.InFlight, Processing: s.Processing, Unreported: s.Unreported, HostsHeld: s.Hosts, Window: s.Window,
 		Stalls:      n.stalls.Times(),
-		Connections: n.room.net.Connections(), DiskFree: -1, DiskReserve: n.limits.Reserve(),
+		Connections: n.ring.net.Connections(), DiskFree: -1, DiskReserve: n.limits.Reserve(),
 	}
 	for i, count := range s.Outcomes {
 		if o := link.Outcome(i); o != link.OutcomeNone { // an index of an array of outcomes
@@ -40,7 +40,7 @@ func (n *Node) reading(ctx context.Context) (*metrics.Reading, error) {
 		}
 	}
 	r.Services = make(map[string]metrics.Service)
-	peers := n.room.net.Stats()
+	peers := n.ring.net.Stats()
 	r.Bounds = peers.Bounds
 	for name, s := range peers.Services {
 		r.Services[name] = metrics.Service{CallsOut: s.CallsOut, CallsIn: s.CallsIn, BytesOut: s.BytesOut, BytesIn: s.BytesIn}

@@ -45,7 +45,7 @@ func (n *Node) openOptOuts() (err error) {
 // askedOfOptOuts creates the opt-out commands, once there is a view.
 func (n *Node) askedOfOptOuts() *optOutCommands {
 	return &optOutCommands{optOutDeps{
-		Ready: n.Ready, Tell: n.wishes.Tell, Lists: n.optOuts, Locate: n.crawl.Fetcher.Locate, Host: n.Host, Domains: n.domains.OptedOut, Look: n.owners.Look,
+		Ready: n.Ready, Tell: n.wishes.Announce, Lists: n.optOuts, Locate: n.crawl.Fetcher.Locate, Host: n.Host, Domains: n.domains.OptedOut, Look: n.owners.Look,
 	}}
 }
 

@@ -20,7 +20,7 @@ func TestMemberOfAnotherVersion(t *testing.T) {
 	again := []*testPeer{startPeer(t, dirs[0], 1), startPeer(t, dirs[1], 2)}
 	time.Sleep(25 * time.Second) // longer than members that find each other wait for others
 	for i, p := range again {
-		if s := p.room.dht.State(); s != dht.Joining {
+		if s := p.ring.dht.State(); s != dht.Joining {
 			t.Errorf("peer %d of %s is %s beside a member of another version", i+1, filepath.Base(dirs[i]), s)
 		}
 	}
@@ -37,12 +37,12 @@ func TestMemberOfAnotherVersionIsRemembered(t *testing.T) {
 	dirs, newer := withNewerMember(t)
 	again := []*testPeer{startPeer(t, dirs[0], 1), startPeer(t, dirs[1], 2)}
 	for _, p := range again {
-		until(t, "the other member", func(context.Context) bool { return len(p.room.dht.Members()) > 0 })
-		if err := p.room.remember(); err != nil {
+		until(t, "the other member", func(context.Context) bool { return len(p.ring.dht.Members()) > 0 })
+		if err := p.ring.remember(); err != nil {
 			t.Fatal(err)
 		}
 		var addrs []string
-		if err := p.room.meta.GetJSON(metaRemembered, &addrs); err != nil {
+		if err := p.ring.meta.GetJSON(metaRemembered, &addrs); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(strings.Join(addrs, " "), newer.Self().String()) {
@@ -57,7 +57,7 @@ func withNewerMember(t *testing.T) ([]string, *p2p.Net) {
 	t.Helper()
 	peers := startRing(t, 3)
 	dirs := []string{peers[0].cfg.DataDir, peers[1].cfg.DataDir}
-	host := peers[2].room.net.Host()
+	host := peers[2].ring.net.Host()
 	key, addrs := host.Peerstore().PrivKey(host.ID()), host.Network().ListenAddresses()
 	for _, p := range peers {
 		if err := p.stop(); err != nil {

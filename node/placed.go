@@ -24,8 +24,8 @@ func (c *Config) placing() placer.Config {
 // placed returns the dependencies of placement. Owners are set later.
 func (n *Node) placed() placer.Deps {
 	return placer.Deps{
-		Self: n.room.net.Self(), Incarnation: n.incarnation, Now: n.clock.Now, Ring: n.room.dht, Worker: n.crawl.Worker, Sites: n.crawl.Fetcher,
-		Records: n.subnets, Net: rpc.CallerFunc(n.room.call), Addrs: n.room.addrsOf, Where: n.room.standsAt, Paused: n.limits.Paused, OptedOut: n.optOuts.Host,
+		Self: n.ring.net.Self(), Incarnation: n.incarnation, Now: n.clock.Now, Ring: n.ring.dht, Worker: n.crawl.Worker, Sites: n.crawl.Fetcher,
+		Records: n.subnets, Net: rpc.CallerFunc(n.ring.call), Addrs: n.ring.addrsOf, Where: n.ring.standsAt, Paused: n.limits.Paused, OptedOut: n.optOuts.Host,
 		Robots: func(ctx context.Context, host, scheme string) []byte {
 			var d owner.HostDetail
 			if err := n.owners.Look(ctx, func(o *owner.Owner) { d, _ = o.Host(host) }); err != nil {
@@ -39,7 +39,7 @@ func (n *Node) placed() placer.Deps {
 
 // standsAt returns this peer's address as seen by sites, if known: a public one, or its emulated
 // one.
-func (r *ringRoom) standsAt() netip.Addr {
+func (r *ringServices) standsAt() netip.Addr {
 	if r.cfg.Latency != nil {
 		return r.cfg.Latency.Listen()
 	}
@@ -51,7 +51,7 @@ func (r *ringRoom) standsAt() netip.Addr {
 }
 
 // addrsOf returns the addresses of a peer, which may be this one.
-func (r *ringRoom) addrsOf(id peer.ID) []string {
+func (r *ringServices) addrsOf(id peer.ID) []string {
 	if id == r.net.Self() {
 		return r.net.Addrs()
 	}
@@ -59,6 +59,6 @@ func (r *ringRoom) addrsOf(id peer.ID) []string {
 }
 
 // call calls a peer, which may be an attached worker.
-func (r *ringRoom) call(ctx context.Context, to peer.ID, service string, req []byte) ([]byte, error) {
+func (r *ringServices) call(ctx context.Context, to peer.ID, service string, req []byte) ([]byte, error) {
 	return r.net.Call(r.toWorker(ctx, to), to, service, req)
 }

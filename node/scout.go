@@ -51,7 +51,7 @@ func InUse(err error) bool { return errors.Is(err, storage.ErrLocked) }
 // OpenOffline opens the results in a data directory, see view.OpenOffline. A missing database is
 // reported as corruption.
 func OpenOffline(dir string) (*inspect.Offline, error) {
-	if err := bereft(dir); err != nil {
+	if err := checkDatabaseLost(dir); err != nil {
 		return nil, err
 	}
 	return inspect.OpenOffline(dir, metaIdentity)
@@ -106,7 +106,7 @@ func Scout(ctx context.Context, cfg *Config, remembered []string, log *slog.Logg
 	if err != nil {
 		return nil, fmt.Errorf("scout: %w", err)
 	}
-	room := &ringRoom{cfg: cfg, log: log}
+	room := &ringServices{cfg: cfg, log: log}
 	c := room.netConfig(key)
 	c.Reachability, c.Traversal = p2p.ReachPrivate, false // no peer should find it
 	net, err := p2p.New(c, log)

@@ -21,7 +21,7 @@ import (
 func TestStrangersMessagesTakeLittle(t *testing.T) {
 	const messages, mostHeap, slowest = 12, 400 << 20, 10 * time.Second
 	peers := startRing(t, 3)
-	target, stranger, other := peers[0].room.net.Self(), peers[1].room.net, peers[2].room.net
+	target, stranger, other := peers[0].ring.net.Self(), peers[1].ring.net, peers[2].ring.net
 	part := []byte{2<<3 | 2, 0} // an empty Session.hosts
 	raw := append([]byte{hosts.SessionMethod.Tag}, bytes.Repeat(part, (calls.MaxPayload-1)/len(part))...)
 

@@ -27,13 +27,13 @@ var _ kv.Batch = (*batch)(nil)
 func (b *batch) Set(key, value []byte) {
 	var room [keyRoom]byte
 	b.sets = true
-	b.note(b.batch.Set(b.full(room[:0], key), value, nil))
+	b.setErr(b.batch.Set(b.full(room[:0], key), value, nil))
 }
 
 // Delete implements kv.Batch.
 func (b *batch) Delete(key []byte) {
 	var room [keyRoom]byte
-	b.note(b.batch.Delete(b.full(room[:0], key), nil))
+	b.setErr(b.batch.Delete(b.full(room[:0], key), nil))
 }
 
 // DeleteRange implements kv.Batch. Keys set by concurrent writers may stay.
@@ -42,14 +42,14 @@ func (b *batch) DeleteRange(lo, hi []byte) {
 	if !b.sets && b.few < fewRanges { // else keys of the batch itself may be in the range
 		b.few++
 		keys, few, err := b.store.few(lo, hi)
-		if b.note(err); few {
+		if b.setErr(err); few {
 			for _, key := range keys {
-				b.note(b.batch.Delete(key, nil))
+				b.setErr(b.batch.Delete(key, nil))
 			}
 			return
 		}
 	}
-	b.note(b.batch.DeleteRange(lo, hi, nil))
+	b.setErr(b.batch.DeleteRange(lo, hi, nil))
 }
 
 // fewKeys: a range with at most so many keys is deleted key by key. Range deletions slow down later
@@ -81,7 +81,7 @@ func (s *Store) few(lo, hi []byte) (keys [][]byte, few bool, err error) {
 
 func (b *batch) full(room, key []byte) []byte { return append(append(room, b.prefix), key...) }
 
-func (b *batch) note(err error) {
+func (b *batch) setErr(err error) {
 	if err != nil && b.err == nil {
 		b.err = err
 	}

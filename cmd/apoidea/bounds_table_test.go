@@ -111,8 +111,8 @@ var bounds = []bound{
 	{what: "idle checks of a stream", format: "%s, one every %s", at: "dht/calls idleIn SweepEvery", then: "as above"},
 	{what: "streams of a peer without negotiated protocol", format: "%s", at: "dht/p2p namelessStreams", then: "the next stream is reset"},
 	{what: "TCP handshake", format: "%s", at: "dht/p2p handshakeTime", then: "the connection is closed"},
-	{what: "pending TCP handshakes", format: "%s, %s per address in the public profile", at: "dht/p2p maxKnocks addressKnocks", then: "the oldest one of the address with the most is closed"},
-	{what: "pending QUIC handshakes", format: "%s, half of them per network", at: "dht/p2p maxQUICKnocks", then: "the next handshake is refused"},
+	{what: "pending TCP handshakes", format: "%s, %s per address in the public profile", at: "dht/p2p maxHandshakes addressHandshakes", then: "the oldest one of the address with the most is closed"},
+	{what: "pending QUIC handshakes", format: "%s, half of them per network", at: "dht/p2p maxQUICHandshakes", then: "the next handshake is refused"},
 	{what: "connections to peers", format: "%s, %s in the public profile", at: "node labHighWater publicHighWater", then: "the connections least important to the ring are closed"},
 	{what: "unconnected peers in the address book", format: "%s, each with at most %s addresses of %s parts", at: "dht/p2p maxKnownPeers maxMetAddrs maxAddrParts", then: "the peers announced longest ago are dropped"},
 
@@ -127,7 +127,7 @@ var bounds = []bound{
 
 	{part: "DNS seed"},
 	{what: "peers stored (`seed serve --peers`)", format: "%s", at: "node/ops/seed DefaultConfig.Peers", then: "peers that never answered are dropped first, then the least reliable; a peer that answers stays"},
-	{what: "peers per address that never answered", format: "%s, in the public profile", at: "node/ops/seed crowd", then: "further ones are not stored"},
+	{what: "peers per address that never answered", format: "%s, in the public profile", at: "node/ops/seed maxSilentPerAddress", then: "further ones are not stored"},
 	{what: "failed visits in a row to a peer that never answered", format: "%s", at: "node/ops/seed lastTry", then: "it is dropped; a peer that answered before stays for 30 days"},
 	{what: "time between two visits", format: "%s", at: "node/ops/seed longestWait", then: "the peer is visited again"},
 	{what: "peers in a response", format: "%s", at: "node/ops/seed MostGiven", then: "the other peers are omitted"},

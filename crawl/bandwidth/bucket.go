@@ -55,8 +55,8 @@ func (b *bucket) refill(now time.Time) {
 // room returns what the last second leaves.
 func (b *bucket) room() float64 { return max(b.rate*windowShare, leastPiece) - b.sum }
 
-// note counts granted bytes.
-func (b *bucket) note(n float64) {
+// record counts granted bytes.
+func (b *bucket) record(n float64) {
 	b.given[b.last%int64(len(b.given))] += n
 	b.sum += n
 }
@@ -70,20 +70,20 @@ func (b *bucket) take(now time.Time, n float64) bool {
 		return false
 	}
 	b.tokens -= n
-	b.note(n)
+	b.record(n)
 	return true
 }
 
 func (b *bucket) owe(now time.Time, n float64) {
 	b.refill(now)
 	b.tokens = max(b.tokens-n, -b.rate*debtBound)
-	b.note(min(n, b.rate))
+	b.record(min(n, b.rate))
 }
 
 func (b *bucket) giveBack(now time.Time, n float64) {
 	b.refill(now)
 	b.tokens = min(b.tokens+n, b.holds())
-	b.note(-n) // granted recently, maybe in an earlier bin: this one may become negative
+	b.record(-n) // granted recently, maybe in an earlier bin: this one may become negative
 }
 
 // until returns the time until n can be granted; a microsecond more than computed, so that rounding

@@ -126,10 +126,10 @@ var (
 
 // Internal causes that determine the outcome.
 var (
-	errTimeout = errors.New("timeout")
-	errTooSlow = fmt.Errorf("%w: body slower than the minimum rate", errTimeout)
-	errStale   = errors.New("idle connection was closed")
-	errUnheard = fmt.Errorf("%w: the server may have received the request", errStale)
+	errTimeout    = errors.New("timeout")
+	errTooSlow    = fmt.Errorf("%w: body slower than the minimum rate", errTimeout)
+	errStale      = errors.New("idle connection was closed")
+	errUnanswered = fmt.Errorf("%w: the server may have received the request", errStale)
 	// errOnlyHTTP2: without a negotiated protocol, the server ended the connection before the first
 	// byte of a response, or sent a frame of HTTP/2 (whose first byte is 0).
 	errOnlyHTTP2 = errors.New("no response to HTTP/1.1")

@@ -119,7 +119,7 @@ func (x *exchange) run(c *conn) (*Response, *conn, error) {
 			return resp, c.orClosed(), err
 		}
 		c.close()
-		if x.req.Once && errors.Is(err, errUnheard) {
+		if x.req.Once && errors.Is(err, errUnanswered) {
 			return nil, nil, fmt.Errorf("fetch %s: %w", x.req.URL, ErrStale)
 		}
 	}

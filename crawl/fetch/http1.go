@@ -124,10 +124,10 @@ func (x *exchange) stale(c *conn, err error) error {
 	return x.fail(PhaseHead, err)
 }
 
-// unheard is stale for a request that was written.
-func (x *exchange) unheard(c *conn, err error) error {
+// unanswered is stale for a request that was written.
+func (x *exchange) unanswered(c *conn, err error) error {
 	if err = x.stale(c, err); errors.Is(err, errStale) {
-		return errUnheard
+		return errUnanswered
 	}
 	return err
 }
@@ -149,7 +149,7 @@ func (x *exchange) readHead(c *conn, resp *Response) (message, error) {
 		return message{}, errOnlyHTTP2
 	}
 	if err != nil {
-		return message{}, x.unheard(c, err)
+		return message{}, x.unanswered(c, err)
 	}
 	resp.TTFB = time.Since(resp.Start)
 	for range maxInterim + 1 {

@@ -77,7 +77,7 @@ func (x *exchange) http2(c *conn, resp *Response) error {
 		if cause := context.Cause(ctx); errors.Is(cause, errTimeout) {
 			err = cause
 		}
-		return x.unheard(c, err)
+		return x.unanswered(c, err)
 	}
 	defer res.Body.Close()
 	resp.TTFB = time.Since(resp.Start)

@@ -48,7 +48,7 @@ type Request struct {
 	// It must not block.
 	Permit func(addr netip.Addr) error
 	// Room, if not nil, provides the memory of a body over FreeBody. Nil: memory is not limited.
-	Room Room
+	Room Memory
 	// Progress, if not nil, is updated while the exchange is under way. It is reset by each request.
 	Progress *Progress
 }

@@ -12,9 +12,9 @@ import (
 // FreeBody is the size up to which a body needs no memory of Request.Room.
 const FreeBody = 256 << 10
 
-// Room provides memory for bodies larger than FreeBody. It outlives the exchange, as the Response
+// Memory provides memory for bodies larger than FreeBody. It outlives the exchange, as the Response
 // may: its creator releases what it granted.
-type Room interface {
+type Memory interface {
 	// Grow requests size bytes of memory in all for the body, or fewer than before; false if that is
 	// not available.
 	Grow(size int64) bool

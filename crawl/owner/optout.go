@@ -81,7 +81,7 @@ func (o *Owner) Admitted(a hosts.Admission, v domain.Verdict) {
 		if v == domain.Ported {
 			full = links.PortsOf(a.Host)
 		}
-		o.domains.Crowds(hosts.Crowd{ID: js.ID, Domain: full}, v)
+		o.domains.SetFull(hosts.DomainJob{ID: js.ID, Domain: full}, v)
 		if js.Seeded(a.Host) {
 			v = domain.Admitted // explicitly requested by the poster, regardless of its domain
 		}

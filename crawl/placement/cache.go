@@ -67,9 +67,9 @@ func (c *Cache) Worker(addr netip.Addr) string {
 	return ""
 }
 
-// Note adds a measurement of a peer. Failures are not stored: they depend on the moment more than
+// Add adds a measurement of a peer. Failures are not stored: they depend on the moment more than
 // on the path.
-func (c *Cache) Note(now time.Time, addr netip.Addr, peer string, m Measurement) {
+func (c *Cache) Add(now time.Time, addr netip.Addr, peer string, m Measurement) {
 	if m.Err == "" {
 		c.find(RangeOf(addr), true).measured[peer] = aged{m, now}
 	}

@@ -78,8 +78,8 @@ func TestCache(t *testing.T) {
 	now := time.Unix(1000, 0)
 	c := NewCache(2, time.Minute)
 	site, beside, far := netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("192.0.2.99"), netip.MustParseAddr("198.51.100.1")
-	c.Note(now, site, "a", ms(5))
-	c.Note(now, site, "b", Measurement{Err: "refused"})
+	c.Add(now, site, "a", ms(5))
+	c.Add(now, site, "b", Measurement{Err: "refused"})
 	c.Placed(site, "a")
 	if m := c.Measured(now, beside); len(m) != 1 || m["a"] != ms(5) {
 		t.Errorf("a site of the same range: %v, want what a measured", m)

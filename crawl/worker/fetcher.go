@@ -44,7 +44,7 @@ func (f *fetcher) next(ctx context.Context) (v *visits.Visit) {
 		var due time.Time
 		switch {
 		case w.visits.Busy(): // the end of an exchange, or a change of the bound, wakes fetchers
-		case w.reportsFull() || w.visits.Crowded():
+		case w.reportsFull() || w.visits.Full():
 			w.hurry(now) // acknowledgments wake this fetcher
 		case w.pipe.Full(): // released memory wakes this fetcher
 		default:
@@ -134,7 +134,7 @@ func (f *fetcher) ended(v *visits.Visit, result visits.Result) {
 	w.mu.Lock()
 	now := time.Now()
 	r := w.visits.Ended(now, v, result)
-	w.told(now)
+	w.reportQueued(now)
 	w.wakeNext(now)
 	w.mu.Unlock()
 	if w.permits != nil {
@@ -187,7 +187,7 @@ func bound(it *reports.Item) int64 {
 func (f *fetcher) fetch(ctx context.Context, v *visits.Visit) {
 	w := f.w
 	begun := time.Now()
-	room := w.pipe.Room()
+	room := w.pipe.BodyMemory()
 	req := &fetch.Request{
 		URL: v.Item.URL, MaxBytes: bound(&v.Item), Room: room,
 		Cut: v.Item.MaxBytes == 0, // a body over a job's budget is not archived; one over the fetcher's limit is cut
@@ -223,7 +223,7 @@ func (f *fetcher) ask(ctx context.Context, v *visits.Visit) {
 		return
 	}
 	begun := time.Now()
-	room := f.w.pipe.Room()
+	room := f.w.pipe.BodyMemory()
 	defer room.Release()
 	resp, err := f.get(ctx, v, &fetch.Request{URL: q.URL, MaxBytes: robots.MaxBody + 1, Cut: true, Accept: "text/plain,*/*;q=0.1", Room: room})
 	if err == nil {

@@ -43,7 +43,7 @@ func TestPiecesFit(t *testing.T) {
 	for i := range 60_000 {
 		links = append(links, link.Link{URL: fmt.Sprintf("http://a.example/%s/%d", strings.Repeat("p", 100), i)})
 	}
-	f.Tell(r, ref, it.URL, links)
+	f.AddLinks(r, ref, it.URL, links)
 	x.worker.mu.Lock()
 	defer x.worker.mu.Unlock()
 	tell := func(r *reports.Report) {
@@ -71,7 +71,7 @@ func TestPiecesFit(t *testing.T) {
 		t.Errorf("%d links of %d in %d messages", total, len(links), messages)
 	}
 	short := reports.New(lease, &it, link.OutcomeOK)
-	f.Tell(short, ref, it.URL, slices.Repeat([]link.Link{{URL: "http://b.example/"}}, extract.MaxLinks))
+	f.AddLinks(short, ref, it.URL, slices.Repeat([]link.Link{{URL: "http://b.example/"}}, extract.MaxLinks))
 	tell(short)
 	for s.Ready() > 0 { // whoever takes them in may have to make a record of each
 		n := 0

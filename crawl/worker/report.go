@@ -10,8 +10,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
-// told updates the size of the outbox after a report was added. The caller holds the mutex.
-func (w *Worker) told(now time.Time) {
+// reportQueued updates the size of the outbox after a report was added. The caller holds the mutex.
+func (w *Worker) reportQueued(now time.Time) {
 	w.weigh()
 	if _, running, piped := w.visits.Load(); running+piped == 0 && w.visits.Laden() {
 		w.hurry(now) // nothing is added until this is acknowledged
@@ -21,7 +21,7 @@ func (w *Worker) told(now time.Time) {
 // weigh sums up the bytes of the outbox, without those for unresponsive owners, and wakes what
 // waits for it to shrink. The caller holds the worker's mutex.
 func (w *Worker) weigh() {
-	sum := w.sessions.Telling()
+	sum := w.sessions.UnackedBytes()
 	if before := w.telling.Swap(sum); before >= w.cfg.MaxReportBytes && sum < w.cfg.MaxReportBytes {
 		w.idle.wakeAll()
 		w.pipe.GoOn()
@@ -54,7 +54,7 @@ func (f finisher) Report(r *reports.Report, links int) {
 	w, now := f.w, time.Now()
 	w.mu.Lock()
 	w.visits.Processed(now, r)
-	w.told(now)
+	w.reportQueued(now)
 	w.mu.Unlock()
 	w.event(r, links)
 }

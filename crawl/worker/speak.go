@@ -113,7 +113,7 @@ func (k speaker) exchange(ctx context.Context) {
 	}
 	w.mu.Lock()
 	n := w.visits.News()
-	t := w.sessions.Turn(time.Now(), s, min(ready, s.Ready()), n.Tell)
+	t := w.sessions.Turn(time.Now(), s, min(ready, s.Ready()), n.Add)
 	w.mu.Unlock()
 	w.pipe.Confirm(t.Reports)
 
@@ -136,7 +136,7 @@ func (k speaker) exchange(ctx context.Context) {
 	if len(t.Reports) > 0 {
 		s.Timed(min(took, w.cfg.CallTimeout)) // the clock counts suspend
 	}
-	n.Told(reply)
+	n.Stored(reply)
 	w.granting = refs
 	w.sessions.Answered(time.Now(), s, t, reply, sent, routes)
 	w.granting = nil
@@ -149,7 +149,7 @@ func (k speaker) exchange(ctx context.Context) {
 func (k speaker) unanswered(ctx context.Context, t *session.Turn, n *visits.News) {
 	w, s := k.w, k.s
 	w.mu.Lock()
-	n.Untold()
+	n.Undelivered()
 	w.sessions.Unanswered(time.Now(), s, t)
 	w.weigh()
 	w.idle.wakeOne() // reports of an unresponsive owner no longer block other hosts

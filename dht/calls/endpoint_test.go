@@ -242,7 +242,7 @@ func TestLargeRequestsBeyondMemoryAreBusy(t *testing.T) {
 		if _, err := client.Call(t.Context(), server.self, "echo", []byte("small")); err != nil {
 			t.Errorf("%s: a small one after it: %v", row.name, err)
 		}
-		server.in.large.add(party{name: row.by}, -row.size)
+		server.in.large.add(caller{name: row.by}, -row.size)
 		if _, err := client.Call(t.Context(), server.self, "echo", make([]byte, largeRequest)); err != nil {
 			t.Errorf("%s: with room again: %v", row.name, err)
 		}

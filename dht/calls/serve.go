@@ -70,7 +70,7 @@ type request struct {
 type inStream struct {
 	in  *inStreams
 	key streamKey
-	of  party // the quota that it counts against
+	of  caller // the quota that it counts against
 	s   Stream
 	w   *frameWriter
 
@@ -99,16 +99,16 @@ type inStreams struct {
 	yields time.Time // time of the last eviction
 }
 
-// party returns the quota that a peer counts against.
-func (i *inStreams) party(id peer.ID) party {
+// caller returns the quota that a peer counts against.
+func (i *inStreams) callerOf(id peer.ID) caller {
 	if origin := i.network.Origin(id); origin != "" && !i.network.Known(id) {
-		return party{id, origin}
+		return caller{id, origin}
 	}
-	return party{id, string(id)}
+	return caller{id, string(id)}
 }
 
 // paced waits until the rate limit admits bytes of a large request; false if ctx ends.
-func (i *inStreams) paced(ctx context.Context, of party, bytes int) bool {
+func (i *inStreams) paced(ctx context.Context, of caller, bytes int) bool {
 	return i.network.Known(of.peer) || i.pace.WaitN(ctx, bytes) == nil
 }
 
@@ -126,7 +126,7 @@ func (i *inStreams) makeRoom(now time.Time) {
 	held := make(map[string]int)
 	most := ""
 	for _, st := range i.all() {
-		if n := st.slow(now); n > 0 && st.isStranger() {
+		if n := st.slow(now); n > 0 && st.isUntrusted() {
 			slow[st.of.name] = append(slow[st.of.name], st)
 			if held[st.of.name] += n; held[st.of.name] > held[most] {
 				most = st.of.name
@@ -145,7 +145,7 @@ func (i *inStreams) makeRoom(now time.Time) {
 // serve runs an incoming stream until it ends.
 func (i *inStreams) serve(key streamKey, s Stream) {
 	done := make(chan struct{})
-	st := &inStream{in: i, s: s, key: key, of: i.party(key.peer), w: newFrameWriter(done, maxUnsent)}
+	st := &inStream{in: i, s: s, key: key, of: i.callerOf(key.peer), w: newFrameWriter(done, maxUnsent)}
 	if !i.network.Known(key.peer) {
 		st.w = newFrameWriter(done, maxUnsentOfStrangers)
 	}
@@ -247,7 +247,7 @@ func (st *inStream) read(ctx context.Context, workers *sync.WaitGroup) error {
 			return fmt.Errorf("%w: unexpected kind %d from the calling peer", errFrame, h.kind)
 		}
 		from := largeRequest
-		if st.isStranger() {
+		if st.isUntrusted() {
 			from = largeOfStrangers
 		}
 		payload, held, err := frames.payload(h, from, func(more int) bool { return st.take(ctx, more) })
@@ -267,13 +267,13 @@ func (st *inStream) read(ctx context.Context, workers *sync.WaitGroup) error {
 	}
 }
 
-func (st *inStream) isStranger() bool { return !st.in.network.Known(st.of.peer) }
+func (st *inStream) isUntrusted() bool { return !st.in.network.Known(st.of.peer) }
 
 // take reserves memory for more bytes of the frame being read.
 func (st *inStream) take(ctx context.Context, more int) bool {
 	taken, full := st.in.large.take(st.of, more, 0)
 	if !taken {
-		if full && st.isStranger() {
+		if full && st.isUntrusted() {
 			st.in.makeRoom(time.Now())
 		}
 		return false
@@ -317,7 +317,7 @@ func (st *inStream) slow(now time.Time) int {
 // queue is full.
 func (st *inStream) enqueue(ctx context.Context, r request, workers *sync.WaitGroup) error {
 	atOnce, most := maxHandlers, maxQueuedBytes
-	if st.isStranger() {
+	if st.isUntrusted() {
 		atOnce, most = handlersOfStrangers, maxQueuedOfStrangers
 		if st.key.service.long {
 			atOnce = 1
@@ -416,7 +416,7 @@ func (st *inStream) answer(ctx context.Context, r request, h Handler) (answer []
 	callCtx.end()
 	if long {
 		st.in.answers.add(st.of, -longAnswer)
-	} else if len(answer) < largeOfStrangers || !st.isStranger() {
+	} else if len(answer) < largeOfStrangers || !st.isUntrusted() {
 		return answer, 0, err
 	}
 	if taken, _ := st.in.answers.take(st.of, len(answer), 0); !taken {

@@ -21,15 +21,15 @@ type shares struct {
 	resting map[string]time.Time // parties in backoff, and until when
 }
 
-// party is a peer and the name of its quota: its own, or its network of origin.
-type party struct {
+// caller is a peer and the name of its quota: its own, or its network of origin.
+type caller struct {
 	peer peer.ID
 	name string
 }
 
 // take reserves bytes for a party, or returns false if they, or room, do not fit. full reports that
 // no party of its kind has space left.
-func (s *shares) take(of party, size, room int) (taken, full bool) {
+func (s *shares) take(of caller, size, room int) (taken, full bool) {
 	room = max(room, size)
 	known := s.known(of.peer)
 	most, ofParty := s.most, s.ofParty
@@ -50,7 +50,7 @@ func (s *shares) take(of party, size, room int) (taken, full bool) {
 }
 
 // add counts bytes for a party without limit, or releases them if size is negative.
-func (s *shares) add(of party, size int) {
+func (s *shares) add(of caller, size int) {
 	if size == 0 {
 		return
 	}
@@ -60,7 +60,7 @@ func (s *shares) add(of party, size int) {
 }
 
 // count is called with the lock held.
-func (s *shares) count(of party, size int) {
+func (s *shares) count(of caller, size int) {
 	if s.of == nil {
 		s.of = make(map[string]int)
 	}

@@ -40,8 +40,8 @@ type Hop struct {
 const (
 	// Closer is the number of nearer peers in an answer.
 	Closer = 4
-	// maxHeard is the maximum number of peers that one search keeps.
-	maxHeard = 256
+	// maxCandidates is the maximum number of peers that one search keeps.
+	maxCandidates = 256
 	// enoughVotes is the quorum that names an owner: three peers, or one known ring member.
 	enoughVotes = 3
 	// maxWitnesses is the maximum number of calls after an ownership claim that lacks votes.
@@ -58,19 +58,19 @@ const (
 // routing table, one or two over leaf sets, and the call to the owner. One call is in flight at a
 // time, two after a failure.
 type Search struct {
-	self   peer.ID
-	key    ring.Key
-	limit  int
-	votes  int // votes required for an owner
-	heard  map[peer.ID]*lead
-	asking int
-	failed int
-	found  *Found
-	trace  []Hop
-	calls  int
+	self       peer.ID
+	key        ring.Key
+	limit      int
+	votes      int // votes required for an owner
+	candidates map[peer.ID]*candidate
+	asking     int
+	failed     int
+	found      *Found
+	trace      []Hop
+	calls      int
 }
 
-type lead struct {
+type candidate struct {
 	peer  member.Peer
 	asked time.Time
 	state leadState
@@ -83,7 +83,7 @@ type lead struct {
 type leadState uint8
 
 const (
-	leadHeard leadState = iota
+	candidateNew leadState = iota
 	leadAsked
 	leadAnswered
 	leadFailed
@@ -91,7 +91,7 @@ const (
 
 // New returns a search for key that begins at the seeds and makes up to limit calls, none to self.
 func New(self peer.ID, key ring.Key, seeds []member.Peer, limit int) *Search {
-	s := &Search{self: self, key: key, limit: limit, votes: enoughVotes, heard: make(map[peer.ID]*lead, len(seeds))}
+	s := &Search{self: self, key: key, limit: limit, votes: enoughVotes, candidates: make(map[peer.ID]*candidate, len(seeds))}
 	s.Add(seeds...)
 	return s
 }
@@ -121,14 +121,14 @@ func (s *Search) Request() *wire.Message {
 // Add adds peers to ask, for example when the search ran dry, and allows Closer more calls.
 func (s *Search) Add(peers ...member.Peer) {
 	for _, p := range peers {
-		s.hear(p)
+		s.add(p)
 	}
 	s.limit = max(s.limit, s.calls+Closer)
 }
 
 // Know adds a peer that is known to be a ring member.
 func (s *Search) Know(p member.Peer) {
-	if l := s.hear(p); l != nil {
+	if l := s.add(p); l != nil {
 		l.known = true
 	}
 }
@@ -137,7 +137,7 @@ func (s *Search) Know(p member.Peer) {
 func (s *Search) Name(owner member.Peer, arc ring.Arc) { s.vote(owner, arc, enoughVotes) }
 
 func (s *Search) vote(owner member.Peer, arc ring.Arc, votes int) {
-	l := s.hear(owner)
+	l := s.add(owner)
 	if l == nil || arc.End != l.peer.Key() || !arc.Contains(s.key) {
 		return
 	}
@@ -149,7 +149,7 @@ func (s *Search) vote(owner member.Peer, arc ring.Arc, votes int) {
 }
 
 // settle ends the search if the owner was named by a quorum and has confirmed.
-func (s *Search) settle(l *lead) {
+func (s *Search) settle(l *candidate) {
 	if l.votes >= s.votes && l.claim != nil && !s.disputed(l) {
 		s.found = l.owns()
 	}
@@ -157,8 +157,8 @@ func (s *Search) settle(l *lead) {
 
 // disputed reports whether at least half as many peers name another owner that has neither denied
 // it nor failed to answer.
-func (s *Search) disputed(l *lead) bool {
-	for _, other := range s.heard {
+func (s *Search) disputed(l *candidate) bool {
+	for _, other := range s.candidates {
 		if other != l && other.state != leadFailed && (other.state != leadAnswered || other.claim != nil) && 2*other.votes >= l.votes && other.votes > 0 {
 			return true
 		}
@@ -167,23 +167,23 @@ func (s *Search) disputed(l *lead) bool {
 }
 
 // owns returns the result for an owner that confirmed. The shortest reported arc holds.
-func (l *lead) owns() *Found {
+func (l *candidate) owns() *Found {
 	if l.votes > 0 && l.claim.Arc.Holds(l.arc) {
 		l.claim.Arc = l.arc
 	}
 	return l.claim
 }
 
-// hear adds a peer; nil if the limit is reached, or it is the searching peer.
-func (s *Search) hear(p member.Peer) *lead {
+// add adds a peer; nil if the limit is reached, or it is the searching peer.
+func (s *Search) add(p member.Peer) *candidate {
 	if p.ID == s.self || p.ID == "" {
 		return nil
 	}
 	p = p.Placed()
-	l := s.heard[p.ID]
-	if l == nil && len(s.heard) < maxHeard {
-		l = &lead{peer: p}
-		s.heard[p.ID] = l
+	l := s.candidates[p.ID]
+	if l == nil && len(s.candidates) < maxCandidates {
+		l = &candidate{peer: p}
+		s.candidates[p.ID] = l
 	}
 	return l
 }
@@ -193,9 +193,9 @@ func (s *Search) Ask(now time.Time) (member.Peer, bool) {
 	if s.found != nil || s.calls >= s.limit || s.asking > min(s.failed, 1) {
 		return member.Peer{}, false
 	}
-	var best *lead
-	for _, l := range s.heard {
-		if l.state == leadHeard && (best == nil || s.better(l, best)) {
+	var best *candidate
+	for _, l := range s.candidates {
+		if l.state == candidateNew && (best == nil || s.better(l, best)) {
 			best = l
 		}
 	}
@@ -209,7 +209,7 @@ func (s *Search) Ask(now time.Time) (member.Peer, bool) {
 }
 
 // better orders named owners first, the nearest after the key before others; then by cost.
-func (s *Search) better(a, b *lead) bool {
+func (s *Search) better(a, b *candidate) bool {
 	if a.votes != b.votes {
 		return a.votes > b.votes
 	}
@@ -236,7 +236,7 @@ func (s *Search) cost(at ring.Key) ring.Key {
 
 // Answer takes the answer of a peer, or its error.
 func (s *Search) Answer(now time.Time, from member.Peer, answer *wire.Message, err error) {
-	l := s.heard[from.ID]
+	l := s.candidates[from.ID]
 	if l == nil || l.state != leadAsked {
 		return
 	}
@@ -265,7 +265,7 @@ func (s *Search) Answer(now time.Time, from member.Peer, answer *wire.Message, e
 		hop.Next = append(hop.Next, owner)
 		switch {
 		case !next.GetKnown() || owner.ID == from.ID:
-			s.hear(owner)
+			s.add(owner)
 		case l.known:
 			s.vote(owner, hint.Arc(), enoughVotes)
 		default:
@@ -274,13 +274,13 @@ func (s *Search) Answer(now time.Time, from member.Peer, answer *wire.Message, e
 	}
 	for _, p := range member.List(next.GetCloser()) {
 		hop.Next = append(hop.Next, p)
-		s.hear(p)
+		s.add(p)
 	}
 	s.trace = append(s.trace, hop)
 }
 
 // claimed records a peer's claim to be the owner. If too few others have named it, more are asked.
-func (s *Search) claimed(l *lead, hint *wire.Hint, serving bool) {
+func (s *Search) claimed(l *candidate, hint *wire.Hint, serving bool) {
 	l.claim = &Found{Key: s.key, Owner: l.peer, Arc: hint.Arc(), Serving: serving}
 	l.claim.Owner.Addrs, l.claim.Owner.Incarnation = hint.GetOwner().GetAddrs(), hint.GetOwner().GetIncarnation()
 	s.settle(l)
@@ -298,8 +298,8 @@ func (s *Search) Done() bool {
 	if s.calls >= s.limit {
 		return true
 	}
-	for _, l := range s.heard {
-		if l.state == leadHeard {
+	for _, l := range s.candidates {
+		if l.state == candidateNew {
 			return false
 		}
 	}
@@ -330,8 +330,8 @@ func (s *Search) best() *Found {
 	if s.found != nil {
 		return s.found
 	}
-	var best *lead
-	for _, l := range s.heard {
+	var best *candidate
+	for _, l := range s.candidates {
 		if l.claim != nil && (best == nil || s.better(l, best)) {
 			best = l
 		}
@@ -347,7 +347,7 @@ func (s *Search) best() *Found {
 // Met returns the peers that answered or were named and did not fail, nearest to the key first.
 func (s *Search) Met() []member.Peer {
 	var met []member.Peer
-	for _, l := range s.heard {
+	for _, l := range s.candidates {
 		if l.state != leadFailed {
 			met = append(met, l.peer)
 		}

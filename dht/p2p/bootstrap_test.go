@@ -212,7 +212,7 @@ func TestNoEntrySaysWhatWasTried(t *testing.T) {
 	}
 }
 
-// TestEntryHangsUp: an entry peer that has a crowd at its door, and ends connections before
+// TestEntryHangsUp: an entry peer that has a crowd at its limiter, and ends connections before
 // anything was said over them, is tried again; one that always does is told of.
 func TestEntryHangsUp(t *testing.T) {
 	t.Parallel()
@@ -236,14 +236,14 @@ func TestEntryHangsUp(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			door, err := net.Listen("tcp", "127.0.0.1:0")
+			limiter, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = door.Close() })
+			t.Cleanup(func() { _ = limiter.Close() })
 			go func() {
 				for i := 0; ; i++ {
-					in, err := door.Accept()
+					in, err := limiter.Accept()
 					if err != nil {
 						return
 					}
@@ -264,7 +264,7 @@ func TestEntryHangsUp(t *testing.T) {
 					t.Fatal(err)
 				}
 			})
-			_, doorPort, _ := net.SplitHostPort(door.Addr().String())
+			_, doorPort, _ := net.SplitHostPort(limiter.Addr().String())
 			report := n.Bootstrap(t.Context(), Sources{Bootstrap: []string{"/ip4/127.0.0.1/tcp/" + doorPort + "/p2p/" + id}})
 			if entered := len(report.Entries) == 1; entered != tt.enters {
 				t.Errorf("entered %v: %v", entered, report)

@@ -37,10 +37,10 @@ func (n *Net) Call(ctx context.Context, to peer.ID, name string, req []byte) ([]
 	begin := time.Now()
 	answer, err := n.calls.Call(ctx, to, name, req)
 	if err == nil && to != n.self {
-		n.trips.note(to, time.Since(begin), time.Now())
+		n.trips.record(to, time.Since(begin), time.Now())
 	}
 	if errors.Is(err, calls.ErrUnreachable) {
-		err = calls.Unreachable(to, said{err})
+		err = calls.Unreachable(to, causedBy{err})
 	}
 	return answer, err
 }

@@ -77,13 +77,13 @@ func (r resting) Error() string { return "in backoff after: " + dialCause(r.erro
 // Unwrap returns the error itself.
 func (r resting) Unwrap() error { return r.error }
 
-// said formats an error by dialCause when it is printed.
-type said struct{ error }
+// causedBy formats an error by dialCause when it is printed.
+type causedBy struct{ error }
 
-func (s said) Error() string { return dialCause(s.error) }
+func (s causedBy) Error() string { return dialCause(s.error) }
 
 // Unwrap returns the error itself.
-func (s said) Unwrap() error { return s.error }
+func (s causedBy) Unwrap() error { return s.error }
 
 // ListenCause returns a short reason why an address cannot be listened on.
 func ListenCause(err error) string {

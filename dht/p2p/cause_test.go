@@ -46,7 +46,7 @@ func TestCausesInWords(t *testing.T) {
 		"something else":  {errors.New("a\n  b"), []string{"a b"}},
 	} {
 		called := fmt.Errorf("call echo of %s: %w", id, calls.Unreachable(id, row.err))
-		err := calls.Unreachable(id, said{called})
+		err := calls.Unreachable(id, causedBy{called})
 		cause := calls.Cause(err)
 		if !errors.Is(cause, row.err) || !strings.Contains(err.Error(), id.String()) || strings.Contains(cause.Error(), id.String()) {
 			t.Errorf("%s: %v, its cause is %v", name, err, cause)

@@ -15,7 +15,7 @@ import (
 
 // tcpTransport returns the constructor of the TCP transport, with Config.Dialled before handshakes
 // if set, and the handshake limiter for incoming connections.
-func tcpTransport(cfg *Config, at *door) func(transport.Upgrader, network.ResourceManager, *tcpreuse.ConnMgr) (*tcp.TcpTransport, error) {
+func tcpTransport(cfg *Config, at *handshakeLimiter) func(transport.Upgrader, network.ResourceManager, *tcpreuse.ConnMgr) (*tcp.TcpTransport, error) {
 	return func(u transport.Upgrader, limits network.ResourceManager, shared *tcpreuse.ConnMgr) (*tcp.TcpTransport, error) {
 		if cfg.Dialled != nil {
 			u = dialledUpgrader{u, cfg.Dialled}
@@ -23,7 +23,7 @@ func tcpTransport(cfg *Config, at *door) func(transport.Upgrader, network.Resour
 		if cfg.Shape != nil {
 			u = shapedUpgrader{u, cfg.Shape}
 		}
-		u = doorUpgrader{u, at}
+		u = limitedUpgrader{u, at}
 		if cfg.Traversal { // dial from the listening port, so that others see the port for hole punching
 			return tcp.NewTCPTransport(u, limits, shared)
 		}

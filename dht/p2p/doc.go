@@ -6,7 +6,7 @@
 //   - Net: one peer's presence on the network: a libp2p host (TCP and QUIC,
 //     Noise, yamux), its connections, and the calls (dht/calls) on their streams.
 //   - service: see dht/calls. Protocol ID: /apoidea/<network>/<service>/<version>.
-//   - knock: a pending handshake; their number is limited by origin.
+//   - handshake: one that is pending; their number is limited by origin.
 //   - Kad: the kad-dht routing table as membership of the ring.
 //   - entry point: a peer through which another joins; see [Net.Bootstrap].
 //

@@ -34,7 +34,7 @@ func newHost(g *ground, r *relays) (host.Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connection manager: %w", err)
 	}
-	known, err := newBook(g.self, g.Connected)
+	known, err := newBoundedPeerstore(g.self, g.Connected)
 	if err != nil {
 		return nil, fmt.Errorf("peerstore: %w", err)
 	}
@@ -95,22 +95,22 @@ const (
 
 // newLimits sets the resources that libp2p spends on untrusted peers, for one of many peers on a
 // small machine; libp2p's defaults scale with memory.
-func newLimits(cfg Config) (*door, error) {
+func newLimits(cfg Config) (*handshakeLimiter, error) {
 	const memory, files = 128 << 20, 1024
 	base := rcmgr.DefaultLimits
 	libp2p.SetDefaultServiceLimits(&base)
 	limitIdentify(&base)
 	conns := rcmgr.LimitVal(2 * cfg.HighWater)
-	const knocks = 2 * (maxKnocks + maxQUICKnocks) // the door limits them; a closed one takes a moment to end
+	const handshakes = 2 * (maxHandshakes + maxQUICHandshakes) // the limiter limits them; a closed one takes a moment to end
 	limits := rcmgr.PartialLimitConfig{
 		System: rcmgr.ResourceLimits{
-			Conns: conns + knocks, ConnsInbound: conns + knocks, ConnsOutbound: conns, FD: conns + knocks,
+			Conns: conns + handshakes, ConnsInbound: conns + handshakes, ConnsOutbound: conns, FD: conns + handshakes,
 			Streams: 32 * conns, StreamsInbound: 24 * conns, StreamsOutbound: 24 * conns,
 			Memory: 2 * memory,
 		},
 		// When a whole ring starts, all its peers dial in the same second.
 		Transient: rcmgr.ResourceLimits{
-			Conns: 256 + knocks, ConnsInbound: knocks, ConnsOutbound: 256, FD: 256 + knocks,
+			Conns: 256 + handshakes, ConnsInbound: handshakes, ConnsOutbound: 256, FD: 256 + handshakes,
 			Streams: 512 + allNameless, StreamsInbound: allNameless, StreamsOutbound: 512,
 		},
 		ProtocolDefault: rcmgr.ResourceLimits{Streams: 8 * conns, StreamsInbound: 4 * conns, StreamsOutbound: 4 * conns},
@@ -118,9 +118,9 @@ func newLimits(cfg Config) (*door, error) {
 	}
 	limiter := rcmgr.NewFixedLimiter(limits.Build(base.Scale(memory, files)))
 	options := []rcmgr.Option{rcmgr.WithMetricsDisabled()}
-	perAddress := addressKnocks
+	perAddress := addressHandshakes
 	if cfg.Profile == Lab {
-		perAddress = maxKnocks
+		perAddress = maxHandshakes
 		// Many peers of a lab share one address.
 		anyCount := []rcmgr.ConnLimitPerSubnet{{PrefixLength: 0, ConnCount: 1 << 20}}
 		options = append(options, rcmgr.WithLimitPerSubnet(anyCount, anyCount))
@@ -129,7 +129,7 @@ func newLimits(cfg Config) (*door, error) {
 	if err != nil {
 		return nil, fmt.Errorf("resource manager: %w", err)
 	}
-	return &door{ResourceManager: manager, perAddress: perAddress, nameless: map[peer.ID]int{}}, nil
+	return &handshakeLimiter{ResourceManager: manager, perAddress: perAddress, nameless: map[peer.ID]int{}}, nil
 }
 
 // limitIdentify reserves streams for identify beside those of peers that do not finish theirs:

@@ -24,8 +24,8 @@ type trip struct {
 	at   time.Time
 }
 
-// note records an answered call.
-func (t *trips) note(p peer.ID, took time.Duration, now time.Time) {
+// record records an answered call.
+func (t *trips) record(p peer.ID, took time.Duration, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	old, known := t.least[p]

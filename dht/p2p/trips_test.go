@@ -13,7 +13,7 @@ func TestRoundTripIsTheLeastOfLate(t *testing.T) {
 		{450, 0, 450}, {3, time.Second, 3}, {90, time.Second, 3}, {80, tripAge, 80},
 	} {
 		now = now.Add(c.after)
-		if r.note("a", c.took, now); r.of("a") != c.want {
+		if r.record("a", c.took, now); r.of("a") != c.want {
 			t.Errorf("after %d: %d, want %d", c.took, r.of("a"), c.want)
 		}
 	}

@@ -68,8 +68,8 @@ func NewAttach(self ring.Key) *Attach {
 	return &Attach{self: self, resting: map[peer.ID]rest{}, held: map[peer.ID]*attachment{}}
 }
 
-// Hear adds ring peers that others named.
-func (a *Attach) Hear(peers ...member.Peer) {
+// AddCandidates adds ring peers that others named.
+func (a *Attach) AddCandidates(peers ...member.Peer) {
 	for _, p := range peers {
 		p = p.Placed()
 		if p.ID == "" || p.Key() == a.self || p.Role != member.RoleMember {
@@ -144,7 +144,7 @@ func (a *Attach) farthest() *attachment {
 // Answer takes the answer of a ring peer; peers are those around it. It returns the peers to send
 // goodbyes to, and whether Peers changed.
 func (a *Attach) Answer(now time.Time, from peer.ID, accepted bool, peers []member.Peer) (leave []member.Peer, changed bool) {
-	a.Hear(peers...)
+	a.AddCandidates(peers...)
 	m := a.held[from]
 	if m == nil {
 		return nil, false

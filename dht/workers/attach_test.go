@@ -38,9 +38,9 @@ func TestAttachTakesTheNearest(t *testing.T) {
 		t.Errorf("asks %v before it heard of anybody", asked)
 	}
 	for i := range peers {
-		a.Hear(peers[len(peers)-1-i])
+		a.AddCandidates(peers[len(peers)-1-i])
 	}
-	a.Hear(member.Peer{ID: "another", Role: member.RoleWorker}, member.Peer{})
+	a.AddCandidates(member.Peer{ID: "another", Role: member.RoleWorker}, member.Peer{})
 	sameIDs(t, "asked", a.Ask(now), peers[:3])
 	if len(a.Ask(now)) != 0 || len(a.Peers()) != 0 {
 		t.Error("asks twice at one time, or is attached before the answer")
@@ -82,7 +82,7 @@ func TestAttachMovesToNearerPeers(t *testing.T) {
 	peers := around(self, 8)
 	now := time.Unix(1e9, 0)
 	a := NewAttach(self)
-	a.Hear(peers[5:]...)
+	a.AddCandidates(peers[5:]...)
 	for range 5 {
 		for _, p := range a.Ask(now) {
 			leave, _ := a.Answer(now, p.ID, true, peers)

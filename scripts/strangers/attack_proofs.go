@@ -47,7 +47,7 @@ var attackProofs = attack{
 }
 
 // wishes are what the owner of a domain is asked to note.
-var wishes = rpc.Method[*wire.OptOut, *wire.OptOutReply]{Service: politeness.ServiceDomains, Tag: politeness.TagWish}
+var wishes = rpc.Method[*wire.OptOut, *wire.OptOutReply]{Service: politeness.ServiceDomains, Tag: politeness.TagOptOut}
 
 func wishFor(ctx context.Context, s *stranger, site string) error {
 	ctx, cancel := context.WithTimeout(ctx, 4*callTime)

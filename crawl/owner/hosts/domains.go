@@ -10,11 +10,11 @@ import (
 // Domains is the state of registrable domains: which of them are full.
 type Domains struct {
 	*Step
-	Crowded map[Crowd]domain.Verdict // domains that get no more hosts in a job, with the reason
+	Full map[DomainJob]domain.Verdict // domains that get no more hosts in a job, with the reason
 }
 
-// Crowd identifies a domain in a job.
-type Crowd struct {
+// DomainJob identifies a domain in a job.
+type DomainJob struct {
 	ID     job.ID
 	Domain string
 }
@@ -22,8 +22,9 @@ type Crowd struct {
 // admissionEvery is the delay in ms before an unanswered admission request is repeated.
 const admissionEvery = 5_000
 
-// maxCrowded bounds the full domains in memory; for a forgotten one, admission is requested again.
-const maxCrowded = 1 << 14
+// maxFullDomains bounds the full domains in memory; for a forgotten one, admission is requested
+// again.
+const maxFullDomains = 1 << 14
 
 // TurnedAway returns the reason why a job may not have another host of a domain.
 func (d *Domains) TurnedAway(v domain.Verdict) string {
@@ -61,10 +62,10 @@ func (d *Domains) ask(h *Host) (again int64) {
 	return again
 }
 
-// Crowds records that a domain gets no more hosts in a job, and why.
-func (d *Domains) Crowds(c Crowd, v domain.Verdict) {
-	if len(d.Crowded) >= maxCrowded {
-		clear(d.Crowded)
+// SetFull records that a domain gets no more hosts in a job, and why.
+func (d *Domains) SetFull(c DomainJob, v domain.Verdict) {
+	if len(d.Full) >= maxFullDomains {
+		clear(d.Full)
 	}
-	d.Crowded[c] = v
+	d.Full[c] = v
 }

@@ -29,7 +29,7 @@ func emptyBook() *Job {
 
 func newDomains() *Domains {
 	s := &Step{Cfg: Config{Admission: true, OptOuts: noOptOuts{}}, Ring: all{}, Now: 1000}
-	return &Domains{Step: s, Crowded: make(map[Crowd]domain.Verdict)}
+	return &Domains{Step: s, Full: make(map[DomainJob]domain.Verdict)}
 }
 
 // TestDomainsAsk: a host with URLs is asked for, now and then until there is an answer.

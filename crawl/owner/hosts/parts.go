@@ -22,7 +22,7 @@ func New(s *Step) *Parts {
 	p := &Parts{
 		Jobs:    &JobTable{Step: s, Away: JobState{Job: new(ledger.Job)}, ByID: make(map[job.ID]*JobState), asked: make(map[job.ID]int64)},
 		Rests:   &Rests{Step: s, Away: make(Away)},
-		Domains: &Domains{Step: s, Crowded: make(map[Crowd]domain.Verdict)},
+		Domains: &Domains{Step: s, Full: make(map[DomainJob]domain.Verdict)},
 		Traps:   &Traps{Step: s},
 	}
 	p.Agenda = &Agenda{Step: s, jobs: p.Jobs, domains: p.Domains, rests: p.Rests, Searches: Searches{most: s.Cfg.MaxPlacing, refused: max(s.Cfg.MaxPlacing-leastPlacing, 0)}}

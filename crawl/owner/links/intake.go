@@ -233,9 +233,9 @@ func (in *Intake) TurnsAway(js *hosts.JobState, url string) string {
 			return ""
 		}
 	}
-	if in.Cfg.Admission && len(in.domains.Crowded) > 0 && !domain.Plain(name) && !js.Seeded(name) {
+	if in.Cfg.Admission && len(in.domains.Full) > 0 && !domain.Plain(name) && !js.Seeded(name) {
 		for _, whole := range []string{domain.Of(name), PortsOf(name)} {
-			if v, full := in.domains.Crowded[hosts.Crowd{ID: js.ID, Domain: whole}]; full {
+			if v, full := in.domains.Full[hosts.DomainJob{ID: js.ID, Domain: whole}]; full {
 				return in.domains.TurnedAway(v)
 			}
 		}

@@ -239,7 +239,7 @@ func (s *Strategy) blind(q *question) placement.Choice {
 
 // think draws possible sites and judges the candidates. It returns false without memories.
 func (s *Strategy) think(q *question, seen []observation) bool {
-	s.belief.weigh(&q.hints, telling(seen), nil)
+	s.belief.weigh(&q.hints, informative(seen), nil)
 	if !s.belief.draw(q.peers, seen) {
 		return false
 	}
@@ -254,8 +254,8 @@ func (s *Strategy) think(q *question, seen []observation) bool {
 	return true
 }
 
-// telling returns the observations with weight: the smallest.
-func telling(seen []observation) []observation {
+// informative returns the observations with weight: the smallest.
+func informative(seen []observation) []observation {
 	if len(seen) <= maxObserved {
 		return seen
 	}
@@ -427,7 +427,7 @@ func (s *Strategy) remember(q *question, whole bool) {
 			q.peers = append(q.peers, p)
 		}
 	}
-	s.belief.weigh(&q.hints, telling(q.seen), q.memory)
+	s.belief.weigh(&q.hints, informative(q.seen), q.memory)
 	s.belief.learn()
 	believed := s.belief.draw(q.peers, q.seen)
 	m := s.memories.add(q.key, whole)

@@ -30,7 +30,7 @@ func (s *Strategy) Beyond(v *placement.View, most int, able func(peer string) bo
 		return nil // as in a ring of one leaf set, where all other peers in memory are gone
 	}
 	q := s.question(v)
-	s.belief.weigh(&q.hints, telling(q.seen), nil)
+	s.belief.weigh(&q.hints, informative(q.seen), nil)
 	if !(s.belief.total > 0) {
 		return nil
 	}

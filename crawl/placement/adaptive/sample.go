@@ -68,10 +68,10 @@ func (s *Strategy) teach(q *question, asked int, whole bool) {
 		}
 	}
 	slices.SortFunc(l.RTTs, func(a, b PeerRTT) int { return strings.Compare(a.Peer, b.Peer) })
-	s.tell(l)
+	s.share(l)
 }
 
-func (s *Strategy) tell(l Sample) {
+func (s *Strategy) share(l Sample) {
 	if len(s.samples) >= maxSamples {
 		s.samples = slices.Delete(s.samples, 0, len(s.samples)-maxSamples+1)
 	}
@@ -117,7 +117,7 @@ func (s *Strategy) Connected(now time.Time, host string, site netip.Addr, worker
 	}
 	l := Sample{Host: host, Site: site, RTTs: []PeerRTT{{worker, took}}}
 	s.Learn(now, &l)
-	s.tell(l)
+	s.share(l)
 }
 
 // expects reports whether that much, or more, was measured of a column before: machines only ever

@@ -68,11 +68,11 @@ func (c *confirmer) run(ctx context.Context) {
 		case <-timer.C:
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmLast)
-			c.tell(last)
+			c.send(last)
 			cancel()
 			return
 		}
-		c.tell(ctx)
+		c.send(ctx)
 	}
 }
 
@@ -82,8 +82,8 @@ func (c *confirmer) count() int {
 	return len(c.waiting)
 }
 
-// tell sends all queued confirmations.
-func (c *confirmer) tell(ctx context.Context) {
+// send sends all queued confirmations.
+func (c *confirmer) send(ctx context.Context) {
 	for ctx.Err() == nil {
 		c.mu.Lock()
 		n := min(len(c.waiting), confirmBatch)

@@ -125,26 +125,26 @@ func (m *memory) serve() {
 	}
 }
 
-// Room is the memory of one exchange's body, as requested by package fetch.
-type Room struct {
+// BodyMemory is the memory of one exchange's body, as requested by package fetch.
+type BodyMemory struct {
 	l     *Pipeline
 	share share
 }
 
-var _ fetch.Room = (*Room)(nil)
+var _ fetch.Memory = (*BodyMemory)(nil)
 
-// Room returns an empty Room.
-func (l *Pipeline) Room() *Room { return &Room{l: l} }
+// BodyMemory returns an empty Room.
+func (l *Pipeline) BodyMemory() *BodyMemory { return &BodyMemory{l: l} }
 
 // Grow implements fetch.Room.
-func (b *Room) Grow(size int64) bool {
+func (b *BodyMemory) Grow(size int64) bool {
 	b.l.mu.Lock()
 	defer b.l.mu.Unlock()
 	return b.l.memory.grow(&b.share, size)
 }
 
 // Wait implements fetch.Room.
-func (b *Room) Wait(ctx context.Context, size int64) error {
+func (b *BodyMemory) Wait(ctx context.Context, size int64) error {
 	l := b.l
 	l.mu.Lock()
 	t := l.memory.wait(&b.share, size)
@@ -161,7 +161,7 @@ func (b *Room) Wait(ctx context.Context, size int64) error {
 }
 
 // Release frees the memory of an exchange that produced no page.
-func (b *Room) Release() {
+func (b *BodyMemory) Release() {
 	l := b.l
 	l.mu.Lock()
 	l.memory.release(&b.share)

@@ -91,7 +91,7 @@ func TestMemory(t *testing.T) {
 func TestWaitEnds(t *testing.T) {
 	l := newTest(t).pipe
 	l.SetMemory(100)
-	one, other := l.Room(), l.Room()
+	one, other := l.BodyMemory(), l.BodyMemory()
 	if err := one.Wait(t.Context(), 1000); err != nil { // one may exceed
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestLargeBodiesStayUnderBound(t *testing.T) {
 					if i%2 == 0 {
 						steps = []int64{size / 4, size / 2, size}
 					}
-					room := l.Room()
+					room := l.BodyMemory()
 					for _, want := range steps {
 						if !room.Grow(want) {
 							if err := room.Wait(ctx, want); err != nil {
@@ -175,7 +175,7 @@ func TestLargePages(t *testing.T) {
 			fetching.Go(func() {
 				for i := range each {
 					body := make([]byte, 900<<10>>(i%2*8))
-					l.Push(New(&session.Lease{Host: "a.example"}, &reports.Item{Job: &reports.Job{}, URL: "http://a.example/"}, &fetch.Response{Status: 200, Body: body}, l.Room(), 0, 0))
+					l.Push(New(&session.Lease{Host: "a.example"}, &reports.Item{Job: &reports.Job{}, URL: "http://a.example/"}, &fetch.Response{Status: 200, Body: body}, l.BodyMemory(), 0, 0))
 				}
 			})
 		}
@@ -209,7 +209,7 @@ func TestLarge(t *testing.T) {
 		{link.KindPage, "short", false},
 	} {
 		resp := &fetch.Response{Body: []byte(tt.body)}
-		p := New(&session.Lease{Host: "a.example"}, &reports.Item{Kind: tt.kind}, resp, new(Room), 0, 0)
+		p := New(&session.Lease{Host: "a.example"}, &reports.Item{Kind: tt.kind}, resp, new(BodyMemory), 0, 0)
 		if p.large() != tt.want {
 			t.Errorf("kind %v, %.9q of %d bytes: large %v", tt.kind, tt.body, len(tt.body), p.large())
 		}

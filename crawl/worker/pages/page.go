@@ -42,7 +42,7 @@ const (
 
 // New returns the page of a response that took that long. Room is the memory of its body, pause the
 // one requested by the site.
-func New(l *session.Lease, it *reports.Item, resp *fetch.Response, room *Room, took, pause time.Duration) *Page {
+func New(l *session.Lease, it *reports.Item, resp *fetch.Response, room *BodyMemory, took, pause time.Duration) *Page {
 	p := recycled.Get().(*Page)
 	*p = Page{
 		lease: l, item: *it, resp: resp, took: took, pause: pause, held: &room.share, found: extract.Page{Links: p.found.Links[:0]}, urls: p.urls[:0],

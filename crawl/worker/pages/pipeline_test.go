@@ -128,7 +128,7 @@ func TestOutcomes(t *testing.T) {
 				x.pipe.Run(ctx, &group)
 				x.pipe.Push(New(&session.Lease{Host: "a.example"}, &reports.Item{Job: &reports.Job{ID: x.spec.ID, Spec: x.spec}, URL: "http://a.example/"}, &fetch.Response{
 					Status: tt.status, Proto: "HTTP/1.1", Header: http.Header{"Content-Type": {"text/html"}}, Body: []byte("<a href=/1>one</a>"),
-				}, x.pipe.Room(), time.Second, 0))
+				}, x.pipe.BodyMemory(), time.Second, 0))
 				time.Sleep(time.Second)
 				x.pipe.Close()
 				cancel()
@@ -158,7 +158,7 @@ func TestHastyStop(t *testing.T) {
 		x := newTest(t)
 		l := x.pipe
 		pageOf := func(size int) *Page {
-			return New(&session.Lease{Host: "a.example"}, &reports.Item{Job: &reports.Job{}}, &fetch.Response{Body: make([]byte, size)}, l.Room(), 0, 0)
+			return New(&session.Lease{Host: "a.example"}, &reports.Item{Job: &reports.Job{}}, &fetch.Response{Body: make([]byte, size)}, l.BodyMemory(), 0, 0)
 		}
 		answered := func(p *Page) {
 			l.mu.Lock()
@@ -214,7 +214,7 @@ func BenchmarkPage(b *testing.B) {
 	one := func() {
 		p := New(lease, it, &fetch.Response{
 			Status: 200, Proto: "HTTP/1.1", Header: header, Body: body, RequestHead: []byte("GET"), ResponseHead: []byte("HTTP/1.1 200 OK"),
-		}, l.Room(), 0, 0)
+		}, l.BodyMemory(), 0, 0)
 		l.read(&e, p)
 		l.finish(f, p)
 	}

@@ -151,7 +151,7 @@ func (p *Page) report(f *reports.Follower, outcome link.Outcome, links []link.Li
 	m.FetchedMs = p.resp.Start.UnixMilli()
 	m.DurationMs = session.Milliseconds(p.took)
 	m.Size = uint64(len(p.resp.Body))
-	m.RetryAfterMs = session.Wish(p.pause)
+	m.RetryAfterMs = session.OwnerMilliseconds(p.pause)
 	m.Etag, m.LastModified = short(p.resp.Header.Get("Etag")), short(p.resp.Header.Get("Last-Modified"))
 	m.Mime = short(extract.MediaType(extract.ContentType(p.resp.Header)))
 	m.Text, m.Masked = p.found.Text, p.found.Masked
@@ -177,7 +177,7 @@ func (p *Page) report(f *reports.Follower, outcome link.Outcome, links []link.Li
 		redirectTarget(r, p)
 	case len(links) > 0:
 		m.LeftOut = uint32(min(p.found.LeftOut, wire.MaxLeftOut)) // bounded
-		f.Tell(r, p.item.Job, p.item.URL, links)
+		f.AddLinks(r, p.item.Job, p.item.URL, links)
 	}
 	return r
 }

@@ -16,16 +16,16 @@ type Follower struct {
 // NewFollower returns a Follower that omits known links.
 func NewFollower(known *Known) *Follower { return &Follower{known: known} }
 
-// told are the links that are reported.
-type told struct {
+// selection are the links that are reported.
+type selection struct {
 	urls   [][]byte
 	kinds  []byte
 	hashes []uint64 // remembered once acknowledged; reused for the next page
 }
 
-// Tell adds links of a page to its report: those that the job admits and the owner has not received
-// yet, and returns their number.
-func (f *Follower) Tell(r *Report, ref *Job, page string, links []link.Link) (n int) {
+// AddLinks adds links of a page to its report: those that the job admits and the owner has not
+// received yet, and returns their number.
+func (f *Follower) AddLinks(r *Report, ref *Job, page string, links []link.Link) (n int) {
 	t := f.follow(ref, page, links)
 	r.attach(t)
 	return len(t.urls)
@@ -33,7 +33,7 @@ func (f *Follower) Tell(r *Report, ref *Job, page string, links []link.Link) (n 
 
 // follow drops links that the job does not admit, that are nofollow, or that the page's owner has
 // acknowledged before.
-func (f *Follower) follow(ref *Job, page string, links []link.Link) (t told) {
+func (f *Follower) follow(ref *Job, page string, links []link.Link) (t selection) {
 	f.index, f.hashes, f.keep = f.index[:0], f.hashes[:0], f.keep[:0]
 	for i := range links {
 		if l := &links[i]; !l.Nofollow && wanted(ref.Spec, l.Kind) {

@@ -76,7 +76,7 @@ func New(l *session.Lease, it *Item, outcome link.Outcome) *Report {
 
 // attach adds the links of a page to its report. If they exceed the limit of one outcome, the first
 // are sent ahead in pieces, as links without an outcome.
-func (r *Report) attach(t told) {
+func (r *Report) attach(t selection) {
 	m := r.Fetched
 	r.hashes = append(make([]uint64, 0, len(t.hashes)), t.hashes...)
 	for {

@@ -21,7 +21,7 @@ func TestAttachSplits(t *testing.T) {
 	it := Item{Job: &Job{}, URL: "http://a.example/map.xml", Kind: link.KindSitemap, Depth: 3}
 	r := New(&session.Lease{Host: "a.example"}, &it, link.OutcomeOK)
 	n := 2*wire.PieceLinks + 5
-	links := told{urls: make([][]byte, n), kinds: make([]byte, n)}
+	links := selection{urls: make([][]byte, n), kinds: make([]byte, n)}
 	for i := range n {
 		links.urls[i] = fmt.Appendf(nil, "http://a.example/%d", i)
 		links.kinds[i] = byte(i % 2)
@@ -93,7 +93,7 @@ func TestTell(t *testing.T) {
 	f := NewFollower(known)
 	tell := func(links ...link.Link) *Report {
 		r := New(&session.Lease{Host: "a.example"}, &Item{Job: ref, URL: "http://a.example/"}, link.OutcomeOK)
-		n := f.Tell(r, ref, "http://a.example/", links)
+		n := f.AddLinks(r, ref, "http://a.example/", links)
 		if n != len(r.Fetched.GetLinks()) {
 			t.Errorf("%d links are told, %d are in the report", n, len(r.Fetched.GetLinks()))
 		}

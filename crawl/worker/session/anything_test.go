@@ -16,7 +16,7 @@ import (
 func (b *bench) check() error {
 	untold, listed := make(map[*Lease]int), 0
 	kin := 0
-	for _, n := range b.kin {
+	for _, n := range b.perDomain {
 		kin += n
 	}
 	for _, s := range b.Sessions() {

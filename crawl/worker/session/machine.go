@@ -62,11 +62,11 @@ type Driver interface {
 
 // Machine is the state of all sessions of a worker. Not safe for concurrent use.
 type Machine struct {
-	cfg    Config
-	driver Driver
-	leases map[string]*Lease
-	kin    map[string]int // number of leases by registrable domain
-	owners map[string]*Session
+	cfg       Config
+	driver    Driver
+	leases    map[string]*Lease
+	perDomain map[string]int // number of leases by registrable domain
+	owners    map[string]*Session
 	// appetite determines how many URLs are requested for a host.
 	appetite appetite
 	// order lists the sessions in a fixed order, so that iteration is deterministic.
@@ -82,7 +82,7 @@ type Machine struct {
 func New(cfg Config, driver Driver) *Machine {
 	return &Machine{
 		cfg: cfg, driver: driver, ttl: cfg.TTL, appetite: appetite{window: cfg.Window, horizon: cfg.Horizon, of: driver},
-		leases: make(map[string]*Lease), kin: make(map[string]int), owners: make(map[string]*Session),
+		leases: make(map[string]*Lease), perDomain: make(map[string]int), owners: make(map[string]*Session),
 	}
 }
 
@@ -104,8 +104,8 @@ func (m *Machine) Acknowledged() int64 { return m.acknowledged }
 // Dropped is the number of reports dropped because their owners did not accept them.
 func (m *Machine) Dropped() int64 { return m.dropped }
 
-// Telling returns the bytes of reports in transit to responsive owners.
-func (m *Machine) Telling() (bytes int64) {
+// UnackedBytes returns the bytes of reports in transit to responsive owners.
+func (m *Machine) UnackedBytes() (bytes int64) {
 	for _, s := range m.order {
 		if s.failures == 0 {
 			bytes += s.bytes
@@ -176,15 +176,15 @@ const sparedShare = 4
 // is capacity for, and returns the indexes of the others.
 func (m *Machine) Offer(now time.Time, owner string, hosts []string) (declined []int) {
 	for i, host := range hosts {
-		if !m.wish(now, owner, host) {
+		if !m.request(now, owner, host) {
 			declined = append(declined, i)
 		}
 	}
 	return declined
 }
 
-// wish queues the lease request for a host that was offered.
-func (m *Machine) wish(now time.Time, owner, host string) bool {
+// request queues the lease request for a host that was offered.
+func (m *Machine) request(now time.Time, owner, host string) bool {
 	if l := m.leases[host]; l != nil {
 		l.again = l.owner == owner && !l.closing
 		return l.again
@@ -193,10 +193,10 @@ func (m *Machine) wish(now time.Time, owner, host string) bool {
 		return false
 	}
 	kin := domain.Of(host)
-	if m.kin[kin] >= m.cfg.MaxHosts-m.cfg.MaxHosts/sparedShare {
+	if m.perDomain[kin] >= m.cfg.MaxHosts-m.cfg.MaxHosts/sparedShare {
 		return false
 	}
-	m.kin[kin]++
+	m.perDomain[kin]++
 	l := &Lease{Host: host, owner: owner}
 	m.leases[host] = l
 	s := m.session(owner)
@@ -225,10 +225,10 @@ func (m *Machine) end(l *Lease) (untold []*wire.Robots) {
 	l.end()
 	if m.leases[l.Host] == l {
 		delete(m.leases, l.Host)
-		if kin := domain.Of(l.Host); m.kin[kin] > 1 {
-			m.kin[kin]--
+		if kin := domain.Of(l.Host); m.perDomain[kin] > 1 {
+			m.perDomain[kin]--
 		} else {
-			delete(m.kin, kin)
+			delete(m.perDomain, kin)
 		}
 	}
 	untold = m.driver.Forget(l)
@@ -247,7 +247,7 @@ func (m *Machine) end(l *Lease) (untold []*wire.Robots) {
 func (m *Machine) Revoke(now time.Time, l *Lease) {
 	m.forget(now, l)
 	if l.again {
-		m.wish(now, l.owner, l.Host)
+		m.request(now, l.owner, l.Host)
 	}
 }
 

@@ -61,8 +61,8 @@ func TestNotTaken(t *testing.T) {
 			if got := s.Due().Sub(b.now); got != want*time.Millisecond {
 				t.Errorf("refused %v: asked again after %v, want %v ms", refused, got, int64(want))
 			}
-			if b.Answering() != 0 || b.Telling() != 0 || b.Unreported() != min(i+1, 3) {
-				t.Errorf("refused %v: %d reports, %d bytes to an owner that takes none, %d in all", refused, b.Answering(), b.Telling(), b.Unreported())
+			if b.Answering() != 0 || b.UnackedBytes() != 0 || b.Unreported() != min(i+1, 3) {
+				t.Errorf("refused %v: %d reports, %d bytes to an owner that takes none, %d in all", refused, b.Answering(), b.UnackedBytes(), b.Unreported())
 			}
 			b.now = s.Due()
 		}

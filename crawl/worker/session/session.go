@@ -213,7 +213,7 @@ func (m *Machine) Turn(now time.Time, s *Session, n int, news func(t *Turn, l *L
 	for _, l := range t.done {
 		m.release(now, s, l)
 	}
-	s.tellReleases(t)
+	s.addReleases(t)
 	for _, l := range s.leases {
 		if l.epoch != nil && len(t.held) < wire.MaxHeld {
 			t.held = append(t.held, l)
@@ -291,15 +291,15 @@ func (m *Machine) done(now time.Time, l *Lease, told int) bool {
 func (m *Machine) release(now time.Time, s *Session, l *Lease) {
 	work := &wire.HostWork{
 		Host: l.Host, Epoch: l.epoch, Release: true, Returned: l.returned,
-		OwedMs:    Wish(m.driver.Owed(now, l)),
-		BackoffMs: Wish(l.backoff), BackoffReason: l.reason,
+		OwedMs:    OwnerMilliseconds(m.driver.Owed(now, l)),
+		BackoffMs: OwnerMilliseconds(l.backoff), BackoffReason: l.reason,
 	}
 	work.Robots = m.end(l) // if this message is lost, a later one contains them
 	s.releases = append(s.releases, &release{l, work})
 }
 
-// tellReleases adds the hosts that are given back, and states learned about others.
-func (s *Session) tellReleases(t *Turn) {
+// addReleases adds the hosts that are given back, and states learned about others.
+func (s *Session) addReleases(t *Turn) {
 	for _, r := range s.releases {
 		if t.full() {
 			break
@@ -376,9 +376,9 @@ func Milliseconds(d time.Duration) uint32 {
 	return uint32(min(max((d+time.Millisecond-1)/time.Millisecond, 0), 1<<31)) // bounded
 }
 
-// Wish returns a backoff in milliseconds as an owner counts it. It adds one: the owner's clock is
-// truncated to the millisecond, and no request may come too early.
-func Wish(d time.Duration) uint32 {
+// OwnerMilliseconds returns a backoff in milliseconds as an owner counts it. It adds one: the
+// owner's clock is truncated to the millisecond, and no request may come too early.
+func OwnerMilliseconds(d time.Duration) uint32 {
 	if d <= 0 {
 		return 0
 	}

@@ -123,7 +123,7 @@ func (b *bench) speak(s *session.Session) {
 		return
 	}
 	news := b.News()
-	m := b.Sessions().Turn(b.now, s, s.Begin(), news.Tell)
+	m := b.Sessions().Turn(b.now, s, s.Begin(), news.Add)
 	for _, r := range m.Reports {
 		if url := string(r.Fetched.GetUrl()); link.Outcome(r.Fetched.GetOutcome()) != link.OutcomeNone && b.ended[url] != 1 {
 			b.t.Errorf("%s is told and ended %d times", url, b.ended[url])
@@ -140,7 +140,7 @@ func (b *bench) speak(s *session.Session) {
 			reply.Grants = append(reply.Grants, b.grant(w))
 		}
 	}
-	news.Told(reply)
+	news.Stored(reply)
 	b.Sessions().Answered(b.now, s, m, reply, b.clock(), nil)
 	for _, g := range reply.GetGrants() {
 		for _, url := range g.GetUrl() {
@@ -155,7 +155,7 @@ func (b *bench) grant(w *wire.HostWork) *wire.Grant {
 	if g.Epoch == nil {
 		b.epoch++
 		g.Epoch = &wire.Epoch{Counter: b.epoch, Peer: []byte("owner")}
-		g.NotBeforeMs = session.Wish(b.bar[w.GetHost()].Sub(b.now))
+		g.NotBeforeMs = session.OwnerMilliseconds(b.bar[w.GetHost()].Sub(b.now))
 		g.Addrs = [][]byte{{192, 0, 2, byte(b.rnd.IntN(3))}}
 	}
 	for range b.rnd.IntN(5) {
@@ -169,7 +169,7 @@ func (b *bench) grant(w *wire.HostWork) *wire.Grant {
 
 // look begins the visits that are due.
 func (b *bench) look() {
-	for !b.Crowded() {
+	for !b.Full() {
 		v, due := b.Next(b.now)
 		if v == nil {
 			if due.Before(b.now) && !due.IsZero() {

@@ -217,8 +217,8 @@ func (m *Machine) close(now time.Time, h *host, backoff time.Duration, reason st
 	m.sessions.Close(now, h.Lease, backoff, reason)
 }
 
-// tell queues a report, behind its pieces.
-func (m *Machine) tell(now time.Time, r *reports.Report) {
+// report queues a report, behind its pieces.
+func (m *Machine) report(now time.Time, r *reports.Report) {
 	for _, one := range r.Ahead {
 		m.sessions.Report(now, &one.Report)
 	}
@@ -230,7 +230,7 @@ func (m *Machine) tell(now time.Time, r *reports.Report) {
 func (m *Machine) Processed(now time.Time, r *reports.Report) {
 	r.Lease.Piped--
 	m.piped--
-	m.tell(now, r)
+	m.report(now, r)
 	m.sessions.Changed(now, r.Lease)
 }
 
@@ -290,6 +290,6 @@ func (m *Machine) Laden() bool {
 	return m.running+m.piped+m.sessions.Answering() >= most
 }
 
-// Crowded reports whether owners must acknowledge before another visit is opened: too much is in
+// Full reports whether owners must acknowledge before another visit is opened: too much is in
 // flight, or too many states of robots.txt.
-func (m *Machine) Crowded() bool { return m.shelf.full() || m.Laden() }
+func (m *Machine) Full() bool { return m.shelf.full() || m.Laden() }

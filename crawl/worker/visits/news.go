@@ -23,8 +23,8 @@ type robotsNews struct {
 // News returns an empty News for a message that is about to be built.
 func (m *Machine) News() *News { return &News{m: m} }
 
-// Tell adds the news of a host to a message, as a parameter of session.Machine.Turn.
-func (n *News) Tell(t *session.Turn, l *session.Lease) {
+// Add adds the news of a host to a message, as a parameter of session.Machine.Turn.
+func (n *News) Add(t *session.Turn, l *session.Lease) {
 	h := n.m.hosts[l.Host]
 	for _, o := range h.origins {
 		if !o.untold {
@@ -49,8 +49,8 @@ func (n *News) Tell(t *session.Turn, l *session.Lease) {
 	}
 }
 
-// Told marks the news as stored by the owner.
-func (n *News) Told(reply *wire.SessionReply) {
+// Stored marks the news as stored by the owner.
+func (n *News) Stored(reply *wire.SessionReply) {
 	kept := session.Kept(reply)
 	for _, r := range n.robots {
 		if !kept[r.host] && r.origin.newsSeq == r.seq {
@@ -62,8 +62,8 @@ func (n *News) Told(reply *wire.SessionReply) {
 	}
 }
 
-// Untold marks the news as undelivered.
-func (n *News) Untold() {
+// Undelivered marks the news as undelivered.
+func (n *News) Undelivered() {
 	for _, h := range n.addrs {
 		h.fresh = true
 	}

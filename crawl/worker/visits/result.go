@@ -72,10 +72,10 @@ type Refused struct {
 
 func (r Refused) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 	m.free(now, v)
-	m.tellSitemaps(now, v)
+	m.reportSitemaps(now, v)
 	out := reports.New(v.Lease, &v.Item, r.Outcome)
 	out.Fetched.Detail = reports.Clip(r.Detail)
-	m.tell(now, out)
+	m.report(now, out)
 	return out
 }
 
@@ -149,7 +149,7 @@ func (f Failed) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 	out.Fetched.Detail = reports.Clip(fe.Error())
 	out.Fetched.FetchedMs = now.Add(-f.Took).UnixMilli()
 	out.Fetched.DurationMs = session.Milliseconds(f.Took)
-	m.tell(now, out)
+	m.report(now, out)
 	if fe.HostWide() {
 		var pause time.Duration
 		if fe.Outcome.Retryable(fe.Status()) {
@@ -240,13 +240,13 @@ func (c closed) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 		out.Fetched.Status = o.status
 	}
 	pause := max(o.state.Expires.Sub(now), 0)
-	out.Fetched.RetryAfterMs = session.Wish(pause)
+	out.Fetched.RetryAfterMs = session.OwnerMilliseconds(pause)
 	if c.took > 0 {
 		m.asked(now, v, c.took)
 	} else {
 		m.free(now, v)
 	}
-	m.tell(now, out)
+	m.report(now, out)
 	m.close(now, v.host, pause, outcome.String())
 	return out
 }

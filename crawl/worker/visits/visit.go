@@ -130,7 +130,7 @@ func (v *Visit) sitemapsOf() *reports.Report {
 		return nil
 	}
 	r := reports.Of(v.Lease, &wire.Fetched{Job: ref.ID[:], Url: []byte(o.name + "/robots.txt"), Kind: uint32(link.KindRobots)})
-	if n := reports.NewFollower(v.cfg.Known).Tell(r, ref, "", found); n == 0 {
+	if n := reports.NewFollower(v.cfg.Known).AddLinks(r, ref, "", found); n == 0 {
 		return nil
 	}
 	return r
@@ -140,7 +140,7 @@ func (v *Visit) sitemapsOf() *reports.Report {
 // why it must not be made.
 func (m *Machine) Begin(now time.Time, v *Visit, req *fetch.Request, cancel context.CancelCauseFunc) error {
 	h := v.host
-	m.tellSitemaps(now, v)
+	m.reportSitemaps(now, v)
 	switch {
 	case h.Over():
 		return ErrLapsed
@@ -157,10 +157,10 @@ func (m *Machine) Begin(now time.Time, v *Visit, req *fetch.Request, cancel cont
 	return nil
 }
 
-// tellSitemaps queues the sitemaps found by Plan.
-func (m *Machine) tellSitemaps(now time.Time, v *Visit) {
+// reportSitemaps queues the sitemaps found by Plan.
+func (m *Machine) reportSitemaps(now time.Time, v *Visit) {
 	if v.sitemaps != nil {
-		m.tell(now, v.sitemaps)
+		m.report(now, v.sitemaps)
 		v.sitemaps = nil
 	}
 }

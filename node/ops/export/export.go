@@ -180,7 +180,7 @@ type exporter struct {
 }
 
 func (e *exporter) run(ctx context.Context) error {
-	e.tell("listing")
+	e.reportProgress("listing")
 	found, err := e.src.Archives(ctx, e.Ring)
 	if err != nil {
 		return err
@@ -198,7 +198,7 @@ func (e *exporter) run(ctx context.Context) error {
 			return err
 		}
 	}
-	e.tell("writing")
+	e.reportProgress("writing")
 	if err := e.assemble(ctx); err != nil {
 		return err
 	}
@@ -243,7 +243,7 @@ func (e *exporter) gather(ctx context.Context, found *control.Archives) error {
 				return err
 			}
 			e.done.Files++
-			e.tell("reading")
+			e.reportProgress("reading")
 		}
 	}
 	return nil
@@ -261,7 +261,7 @@ func (e *exporter) file(ctx context.Context, s *source) error {
 
 // holders reports missing peers that hold records of this ring's URLs.
 func (e *exporter) holders(ctx context.Context, found *control.Archives) error {
-	e.tell("finding the holders of records")
+	e.reportProgress("finding the holders of records")
 	there := make(map[string]bool)
 	held := make(map[string]int64)
 	for _, p := range found.Peers {
@@ -337,7 +337,7 @@ func fatal(ctx context.Context, err error) error {
 // tellEvery is the interval of progress reports.
 const tellEvery = 200 * time.Millisecond
 
-func (e *exporter) tell(doing string) {
+func (e *exporter) reportProgress(doing string) {
 	now := e.Now()
 	if e.Progress == nil || doing == e.done.Doing && now.Sub(e.told) < tellEvery {
 		return

@@ -51,7 +51,7 @@ func (e *exporter) expect(ctx context.Context, found *control.Archives) error {
 				}
 			}
 			after, end = page.After, page.After == ""
-			e.tell("listing")
+			e.reportProgress("listing")
 		}
 	}
 	return nil

@@ -163,7 +163,7 @@ func (e *exporter) pass(ctx context.Context, s *source, k keeper) (bad int64, er
 		}
 		s.offset = rec.Offset + rec.Length
 		e.done.BytesRead += rec.Length
-		e.tell("reading")
+		e.reportProgress("reading")
 	}
 }
 
@@ -255,7 +255,7 @@ func (e *exporter) urls(ctx context.Context, peer string) error {
 			}
 			e.work.records++
 		}
-		e.tell("reading")
+		e.reportProgress("reading")
 		if after = page.After; after == "" {
 			return nil
 		}

@@ -54,20 +54,20 @@ func (s *scratch) add(line []byte) error {
 	}
 	s.lines++
 	key := append(append(make([]byte, 0, len(line)+9), listLines), line...)
-	return s.note(change{key: binary.BigEndian.AppendUint64(key, s.lines)})
+	return s.queue(change{key: binary.BigEndian.AppendUint64(key, s.lines)})
 }
 
 // set sets the value of a key in a list.
 func (s *scratch) set(list byte, key, value string) error {
-	return s.note(change{key: append([]byte{list}, key...), value: []byte(value)})
+	return s.queue(change{key: append([]byte{list}, key...), value: []byte(value)})
 }
 
 // remove removes a key from a list.
 func (s *scratch) remove(list byte, key string) error {
-	return s.note(change{key: append([]byte{list}, key...), remove: true})
+	return s.queue(change{key: append([]byte{list}, key...), remove: true})
 }
 
-func (s *scratch) note(c change) error {
+func (s *scratch) queue(c change) error {
 	s.batch = append(s.batch, c)
 	if s.size += len(c.key) + len(c.value); s.size < batchBytes {
 		return nil

@@ -227,13 +227,13 @@ func (l *Limits) step(now time.Time) time.Duration {
 	l.ledger.Add(now, down+up-l.counted)
 	l.ledger.Did(pages-l.pages, work)
 	l.counted, l.pages, l.stepped = down+up, pages, now
-	l.speed.note(now, down, up, spent)
+	l.speed.record(now, down, up, spent)
 	l.seen.Heap = heap
 	l.resting = l.pacer.Rest(now, l.rules.CPUShare, spent)
 	l.now = volunteer.Decide(now, &l.rules, l.pause, &l.seen, &l.ledger)
 	d, resting, rules := l.now, l.resting, l.rules
 	l.mu.Unlock()
-	l.tell(&l.told, &d)
+	l.logChange(&l.told, &d)
 	l.told = d
 	l.apply(now, &d, resting, rules.Memory)
 	if rules.CPUShare > 0 && !d.Paused {
@@ -242,8 +242,8 @@ func (l *Limits) step(now time.Time) time.Duration {
 	return limitsEvery
 }
 
-// tell logs a change of the pausing rule.
-func (l *Limits) tell(was, is *volunteer.Decision) {
+// logChange logs a change of the pausing rule.
+func (l *Limits) logChange(was, is *volunteer.Decision) {
 	old, _ := was.Pausing()
 	h, paused := is.Pausing()
 	switch {
@@ -463,8 +463,8 @@ type speedMark struct {
 	spent    time.Duration
 }
 
-// note adds a sample, at most one per speedEvery.
-func (s *speed) note(now time.Time, down, up int64, spent time.Duration) {
+// record adds a sample, at most one per speedEvery.
+func (s *speed) record(now time.Time, down, up int64, spent time.Duration) {
 	last := &s.marks[(s.next+speedMarks-1)%speedMarks]
 	if now.Sub(last.at) < speedEvery {
 		return

@@ -30,7 +30,7 @@ type crawler struct {
 	visited func(answered bool) // counts a visit
 
 	mu      sync.Mutex // guards the fields below; not held during I/O
-	book    *Book
+	peers   *PeerSet
 	changed bool // since the last write of the state
 }
 
@@ -48,8 +48,8 @@ func newCrawler(c *Config, log *slog.Logger) (*crawler, error) {
 	if err != nil {
 		return nil, err
 	}
-	book := NewBook(Rules{Public: c.Profile == profilePublic, Every: c.Every, Most: c.Peers})
-	return &crawler{cfg: c, log: log, net: net, visited: func(bool) {}, book: book}, nil
+	book := NewPeerSet(Rules{Public: c.Profile == profilePublic, Every: c.Every, Most: c.Peers})
+	return &crawler{cfg: c, log: log, net: net, visited: func(bool) {}, peers: book}, nil
 }
 
 // visitAll visits due peers until ctx ends, or until none is due and enough returns true.
@@ -94,20 +94,20 @@ func (c *crawler) visitAll(ctx context.Context, enough func() bool) error {
 func (c *crawler) due() []peer.AddrInfo {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.book.Due(time.Now(), visitors)
+	return c.peers.Due(time.Now(), visitors)
 }
 
 // lonely reports that no peer responds, so that new entry peers are needed.
 func (c *crawler) lonely() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.book.Answering() == 0
+	return c.peers.Answering() == 0
 }
 
 // seek adds the configured entry peers.
 func (c *crawler) seek(ctx context.Context) {
 	if len(c.cfg.Bootstrap)+len(c.cfg.DNSSeed) == 0 {
-		return // only the book is available
+		return // only the set is available
 	}
 	found, report := c.entries(ctx)
 	if len(found) == 0 && ctx.Err() == nil {
@@ -117,7 +117,7 @@ func (c *crawler) seek(ctx context.Context) {
 	defer c.mu.Unlock()
 	now := time.Now()
 	for _, info := range found {
-		c.book.Hear(now, info)
+		c.peers.Announced(now, info)
 	}
 }
 
@@ -149,14 +149,14 @@ func (c *crawler) visit(ctx context.Context, to peer.AddrInfo) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if ctx.Err() != nil {
-		c.book.Released(to.ID)
+		c.peers.Released(to.ID)
 		return
 	}
 	c.visited(err == nil)
 	now := time.Now()
-	c.book.Visited(now, to.ID, v.Address, err)
+	c.peers.Visited(now, to.ID, v.Address, err)
 	for _, info := range v.Heard[:min(len(v.Heard), mostHeard)] {
-		c.book.Hear(now, info)
+		c.peers.Announced(now, info)
 	}
 	c.changed = true
 }
@@ -167,6 +167,6 @@ var errNoMember = errors.New("responds but is not a member: joining or leaving")
 // stateLocked returns the current state. The caller holds mu.
 func (c *crawler) stateLocked(now time.Time) *State {
 	return &State{
-		Version: stateVersion, Zone: c.cfg.Zone, Network: c.cfg.Network, Public: c.cfg.Profile == profilePublic, Written: now, Peers: c.book.Peers(),
+		Version: stateVersion, Zone: c.cfg.Zone, Network: c.cfg.Network, Public: c.cfg.Profile == profilePublic, Written: now, Peers: c.peers.Peers(),
 	}
 }

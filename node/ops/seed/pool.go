@@ -22,7 +22,7 @@ type network struct {
 }
 
 // Pool returns the peers for responses at now.
-func (b *Book) Pool(now time.Time) *Pool {
+func (b *PeerSet) Pool(now time.Time) *Pool {
 	var pool Pool
 	at := map[Rank]map[string]int{Proven: {}, Spare: {}}
 	for id, p := range b.peers {

@@ -48,13 +48,13 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (s *Seed, err error)
 		return nil, err
 	}
 	now := time.Now()
-	if err := restore(s.book, &cfg); err != nil {
+	if err := restore(s.peers, &cfg); err != nil {
 		return nil, errors.Join(err, s.net.Close())
 	}
-	if len(s.book.peers)+len(cfg.Bootstrap)+len(cfg.DNSSeed) == 0 {
+	if len(s.peers.peers)+len(cfg.Bootstrap)+len(cfg.DNSSeed) == 0 {
 		return nil, errors.Join(control.Usage("bootstrap: no known peers: set --bootstrap to a peer of the ring, or --dns-seed to another seed"), s.net.Close())
 	}
-	s.pool.Store(s.book.Pool(now))
+	s.pool.Store(s.peers.Pool(now))
 	s.metrics = newMetrics(s.reading)
 	s.visited = s.metrics.visit
 	s.server = &server{zone: newZone(&cfg, uint32(now.Unix()), s.draw), paces: newPaces(cfg.Rate), count: s.metrics.question}
@@ -105,7 +105,7 @@ func (s *Seed) Run(ctx context.Context) error {
 // draw returns the peers of a response.
 func (s *Seed) draw() []string { return s.pool.Load().Draw(MostGiven, rand.IntN) }
 
-// keep updates the pool and the file from the book until ctx ends.
+// keep updates the pool and the file from the set until ctx ends.
 func (s *Seed) keep(ctx context.Context) error {
 	saved := time.Now()
 	for {
@@ -127,7 +127,7 @@ func (s *Seed) keep(ctx context.Context) error {
 func (s *Seed) poolAt(now time.Time) *Pool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.book.Pool(now)
+	return s.peers.Pool(now)
 }
 
 // save writes the state if it has changed.
@@ -164,6 +164,6 @@ func (s *Seed) reading() *reading {
 	r.proven, r.spare = s.pool.Load().Size()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r.known, r.answering = len(s.book.peers), s.book.Answering()
+	r.known, r.answering = len(s.peers.peers), s.peers.Answering()
 	return r
 }

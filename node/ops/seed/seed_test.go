@@ -104,10 +104,10 @@ func TestState(t *testing.T) {
 	if _, err := ReadState(c.Dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no state: %v", err)
 	}
-	b := NewBook(Rules{Every: time.Hour, Most: 10})
+	b := NewPeerSet(Rules{Every: time.Hour, Most: 10})
 	id, at := ids(t, 1)[0], addr(t, "/ip4/127.0.0.1/tcp/9")
 	now := time.Now()
-	b.Hear(now, peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{at}})
+	b.Announced(now, peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{at}})
 	b.Visited(now, id, at, nil)
 	first := &State{Version: stateVersion, Zone: c.Zone, Network: c.Network, Written: now, Peers: b.Peers()}
 	if err := first.write(c.Dir); err != nil {
@@ -149,11 +149,11 @@ func TestState(t *testing.T) {
 
 // TestLines: what is shown of a peer says with how many it shares its network.
 func TestLines(t *testing.T) {
-	b := NewBook(Rules{Public: true, Every: time.Minute, Most: 10})
+	b := NewPeerSet(Rules{Public: true, Every: time.Minute, Most: 10})
 	list := ids(t, 4)
 	for i, text := range []string{"/ip4/8.8.1.1/tcp/1", "/ip4/8.8.2.2/tcp/1", "/ip4/9.9.9.9/tcp/1", "/ip4/8.8.3.3/tcp/1"} {
 		at := addr(t, text)
-		b.Hear(began, peer.AddrInfo{ID: list[i], Addrs: []ma.Multiaddr{at}})
+		b.Announced(began, peer.AddrInfo{ID: list[i], Addrs: []ma.Multiaddr{at}})
 		for k := range 3 {
 			b.Visited(began.Add(time.Duration(k)*time.Minute), list[i], at, nil)
 		}

@@ -72,7 +72,7 @@ func (s *server) run(ctx context.Context) error {
 	idle := func() time.Duration { return tcpIdle }
 	for _, d := range []*dns.Server{
 		{PacketConn: s.udp, UDPSize: mostUDP, Handler: s.handler("udp")},
-		{Listener: newDoor(s.tcp, func() { s.count("tcp", "full") }), Handler: s.handler("tcp"), ReadTimeout: tcpIdle, IdleTimeout: idle, MaxTCPQueries: tcpQueries},
+		{Listener: newConnLimiter(s.tcp, func() { s.count("tcp", "full") }), Handler: s.handler("tcp"), ReadTimeout: tcpIdle, IdleTimeout: idle, MaxTCPQueries: tcpQueries},
 	} {
 		d.MsgAcceptFunc = accept
 		d.MsgInvalidFunc = func([]byte, error) { s.count(transport(d), "malformed") }
@@ -150,8 +150,8 @@ func hostOf(a net.Addr) netip.Addr {
 	return at.Addr()
 }
 
-// door is a listener with connection limits.
-type door struct {
+// connLimiter is a listener with connection limits.
+type connLimiter struct {
 	net.Listener
 	full func()
 
@@ -160,12 +160,12 @@ type door struct {
 	from map[netip.Prefix]int
 }
 
-func newDoor(l net.Listener, full func()) *door {
-	return &door{Listener: l, full: full, from: make(map[netip.Prefix]int)}
+func newConnLimiter(l net.Listener, full func()) *connLimiter {
+	return &connLimiter{Listener: l, full: full, from: make(map[netip.Prefix]int)}
 }
 
 // Accept implements net.Listener.
-func (d *door) Accept() (net.Conn, error) {
+func (d *connLimiter) Accept() (net.Conn, error) {
 	for {
 		c, err := d.Listener.Accept()
 		if err != nil {
@@ -183,7 +183,7 @@ func (d *door) Accept() (net.Conn, error) {
 	}
 }
 
-func (d *door) enter(network netip.Prefix) bool {
+func (d *connLimiter) enter(network netip.Prefix) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.open >= tcpConns || d.from[network] >= tcpNetworkConns {
@@ -194,7 +194,7 @@ func (d *door) enter(network netip.Prefix) bool {
 	return true
 }
 
-func (d *door) left(network netip.Prefix) {
+func (d *connLimiter) left(network netip.Prefix) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.open--

@@ -67,8 +67,8 @@ func (s *State) write(dir string) error {
 	return datadir.Replace(filepath.Join(dir, StateFile), append(raw, '\n'))
 }
 
-// restore loads the state of an earlier run for the same ring, if any, into a book.
-func restore(b *Book, c *Config) error {
+// restore loads the state of an earlier run for the same ring, if any, into a set.
+func restore(b *PeerSet, c *Config) error {
 	s, err := ReadState(c.Dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -82,16 +82,16 @@ func restore(b *Book, c *Config) error {
 	return nil
 }
 
-// book returns the state as a book.
-func (s *State) book() *Book {
-	b := NewBook(Rules{Public: s.Public, Every: mostEvery, Most: mostPeers})
+// peerSet returns the state as a set.
+func (s *State) peerSet() *PeerSet {
+	b := NewPeerSet(Rules{Public: s.Public, Every: mostEvery, Most: mostPeers})
 	b.Restore(s.Written, s.Peers)
 	return b
 }
 
 // Draw draws peers as for a response of the running seed.
 func (s *State) Draw(now time.Time, below func(int) int) []string {
-	return s.book().Pool(now).Draw(MostGiven, below)
+	return s.peerSet().Pool(now).Draw(MostGiven, below)
 }
 
 // Line is one peer in the output of commands. The JSON names are stable.
@@ -119,7 +119,7 @@ func (s *State) Lines(now time.Time) []Line {
 		p := &s.Peers[i]
 		rank, why := p.Rank(now)
 		l := Line{
-			Peer: p.ID.String(), Given: rank.String(), Why: why, Address: p.Address, Told: p.Told, Heard: p.Heard, Visited: p.Visited,
+			Peer: p.ID.String(), Given: rank.String(), Why: why, Address: p.Address, Told: p.Announced, Heard: p.FirstSeen, Visited: p.Visited,
 			Answered: p.Answered, Visits: p.Visits, Answers: p.Answers, Reliability: make(map[string]float64, len(measures)),
 		}
 		for k, m := range measures {

@@ -37,7 +37,7 @@ func Survey(ctx context.Context, cfg Config, log *slog.Logger) (*State, error) {
 	err = c.visitAll(around, func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return !c.book.Visiting()
+		return !c.peers.Visiting()
 	})
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		err = nil // a partial result is sufficient

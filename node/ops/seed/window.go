@@ -29,9 +29,9 @@ var measures = [...]measure{
 	{"week", 7 * 24 * time.Hour, 0.45, 16},
 }
 
-// note records a visit and the time since the previous one, which is its weight. The first visit
+// record records a visit and the time since the previous one, which is its weight. The first visit
 // alone decides until the second: a peer may be discovered just before it responds.
-func (w *Window) note(answered bool, after, span time.Duration) {
+func (w *Window) record(answered bool, after, span time.Duration) {
 	if w.Visits == 0 {
 		after = 0
 	}

@@ -295,7 +295,7 @@ func TestBodiesForStrangers(t *testing.T) {
 	holder := newKeeper(t, "holder", net)
 	told := holder.save(t, "body")
 	for _, row := range []struct {
-		gate rpc.Gate
+		gate rpc.Authorizer
 		want dedup.Verdict
 	}{{rpctest.Strangers{}, dedup.New}, {rpctest.Workers{Host: "a.example"}, dedup.New}, {rpctest.Workers{Host: "b.example"}, dedup.Known}} {
 		serve := holder.Service().Behind(row.gate)

@@ -132,7 +132,7 @@ func TestBodiesOfStrangers(t *testing.T) {
 		ConfirmDigest: [][]byte{digest[:]}, ConfirmUrl: [][]byte{[]byte("http://a.example/")}, ConfirmRecord: [][]byte{make([]byte, 16)}, ConfirmMs: []int64{1},
 	}
 	for _, row := range []struct {
-		gate rpc.Gate
+		gate rpc.Authorizer
 		code calls.Code
 		want dedup.Verdict
 	}{
@@ -164,7 +164,7 @@ func TestWorkersTellSoMuch(t *testing.T) {
 		digest := digestOf(i)
 		told.ClaimDigest, told.ClaimUrl = append(told.ClaimDigest, digest[:]), append(told.ClaimUrl, []byte("http://a.example/"))
 	}
-	taken := func(gate rpc.Gate, from peer.ID) (n int) {
+	taken := func(gate rpc.Authorizer, from peer.ID) (n int) {
 		serve := peers[ids[0]].Service().Behind(gate)
 		via := rpc.CallerFunc(func(ctx context.Context, _ peer.ID, _ string, req []byte) ([]byte, error) {
 			return serve(ctx, from, req)

@@ -70,11 +70,11 @@ func ArchiveDir(dataDir string) string { return filepath.Join(dataDir, "archive"
 // Deps are the dependencies of a crawl.
 type Deps struct {
 	Self peer.ID // this peer
-	// Router finds the owners of hosts, Say sends messages of the worker to one of them, which may be
+	// Router finds the owners of hosts, Send sends messages of the worker to one of them, which may be
 	// this peer.
 	Router *rpc.Router
-	// Say sends a message of the worker to an owner.
-	Say func(ctx context.Context, to peer.ID, m *wire.Session) (*wire.SessionReply, error)
+	// Send sends a message of the worker to an owner.
+	Send func(ctx context.Context, to peer.ID, m *wire.Session) (*wire.SessionReply, error)
 	// Bodies is the index of the archive.
 	Bodies *Bodies
 	// Content, Jobs, OptOuts, Permits and Clock are passed to the worker.
@@ -122,7 +122,7 @@ func New(cfg Config, d Deps) (c *Crawl, err error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	c.Worker, err = worker.New(cfg.Worker, worker.Deps{
-		Owners: sessions{say: d.Say, router: d.Router, log: d.Log}, Fetch: timedFetcher{c.Fetcher, d.Fetched}, Archive: c.archive, Content: d.Content, Jobs: d.Jobs,
+		Owners: sessions{say: d.Send, router: d.Router, log: d.Log}, Fetch: timedFetcher{c.Fetcher, d.Fetched}, Archive: c.archive, Content: d.Content, Jobs: d.Jobs,
 		Clock: d.Clock, Log: d.Log, Estimates: estimates, OptOuts: d.OptOuts, Permits: d.Permits,
 		Events: d.Outcome,
 	})

@@ -58,7 +58,7 @@ type View interface {
 type Push struct {
 	Records []kv.Record // in the order of their positions
 	// Notes go with the positions of which the push holds the last record.
-	Notes []Note
+	Notes []Attachment
 	// From is the peer whose copy the records are from, empty for the sender's own.
 	From peer.ID
 	// Gone is how long ago From left or died, in the sender's view; 0 if it did not. The caller of the
@@ -66,8 +66,8 @@ type Push struct {
 	Gone time.Duration
 }
 
-// Note is sent with the records of a position; see Space.
-type Note struct {
+// Attachment is sent with the records of a position; see Space.
+type Attachment struct {
 	Pos  ring.Pos // its position
 	Note []byte   // as encoded by Space
 }
@@ -442,7 +442,7 @@ func (k *Keeper) push(reader Reader, pos ring.Pos, to peer.ID) (*Call, error) {
 		s.whole, s.sums = append(s.whole, pos), append(s.sums, w.sum.Sum64())
 		if w.own {
 			if note := k.space.Note(pos); note != nil {
-				p.Notes = append(p.Notes, Note{pos, note})
+				p.Notes = append(p.Notes, Attachment{pos, note})
 			}
 		}
 		w.from = nil

@@ -94,7 +94,7 @@ func (m Mover) Import(p handoff.Push) (merge func() (through bool, err error), l
 }
 
 // adopt continues a lease received with records.
-func (m Mover) adopt(n handoff.Note) error {
+func (m Mover) adopt(n handoff.Attachment) error {
 	o := m.owners.owner
 	note := new(wire.LeaseNote)
 	if err := rpc.Decode(n.Note, note); err != nil {

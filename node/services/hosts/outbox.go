@@ -31,8 +31,8 @@ const (
 	seedsAtOnce = 16 * mailbox.Most
 )
 
-// courier sends links to the owners of their hosts.
-type courier struct {
+// sender sends links to the owners of their hosts.
+type sender struct {
 	router *rpc.Router
 	self   peer.ID
 	// local passes a batch to this peer's own owner.
@@ -42,7 +42,7 @@ type courier struct {
 
 // deliver sends links to the presumed owners of their hosts, concurrently, and returns those that
 // were not accepted, which must be retried.
-func (c *courier) deliver(ctx context.Context, links []owner.OutLink) (left []owner.OutLink) {
+func (c *sender) deliver(ctx context.Context, links []owner.OutLink) (left []owner.OutLink) {
 	groups := make(map[peer.ID][]owner.OutLink)
 	var order []peer.ID
 	search, cancel := context.WithTimeout(ctx, linksTimeout)
@@ -76,7 +76,7 @@ func (c *courier) deliver(ctx context.Context, links []owner.OutLink) (left []ow
 
 // send sends a batch to one peer and returns the links that were not accepted. Owners of moved
 // links are looked up for the next try.
-func (c *courier) send(ctx context.Context, to peer.ID, links []owner.OutLink) (left []owner.OutLink) {
+func (c *sender) send(ctx context.Context, to peer.ID, links []owner.OutLink) (left []owner.OutLink) {
 	for len(links) > mailbox.Most {
 		left = append(left, c.send(ctx, to, links[:mailbox.Most])...)
 		links = links[mailbox.Most:]
@@ -95,13 +95,13 @@ func (c *courier) send(ctx context.Context, to peer.ID, links []owner.OutLink) (
 
 // learn looks up the owner of a key that the presumed owner does not serve; without a result, the
 // presumed owner is asked again and redirects.
-func (c *courier) learn(ctx context.Context, key ring.Key) {
+func (c *sender) learn(ctx context.Context, key ring.Key) {
 	ctx, cancel := context.WithTimeout(ctx, linksTimeout)
 	defer cancel()
 	_, _ = c.router.Owner(ctx, key, true)
 }
 
-func (c *courier) put(ctx context.Context, to peer.ID, m *wire.Links) (*wire.LinksReply, error) {
+func (c *sender) put(ctx context.Context, to peer.ID, m *wire.Links) (*wire.LinksReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, linksTimeout)
 	defer cancel()
 	if to == c.self {
@@ -142,7 +142,7 @@ func (w *Owners) SendSeeds(ctx context.Context, spec *job.Spec, from int) (sent 
 
 // outbox sends the owner's outgoing links in the batches of a mailbox.
 type outbox struct {
-	courier *courier
+	courier *sender
 	take    func(ctx context.Context, n int) ([]owner.OutLink, error)
 	sent    func(ids []uint64)
 	wake    chan struct{}
@@ -155,7 +155,7 @@ type batchDone struct {
 	left  []owner.OutLink
 }
 
-func newOutbox(c *courier, take func(ctx context.Context, n int) ([]owner.OutLink, error), sent func(ids []uint64)) *outbox {
+func newOutbox(c *sender, take func(ctx context.Context, n int) ([]owner.OutLink, error), sent func(ids []uint64)) *outbox {
 	believed := func(key ring.Key) string {
 		p, _ := c.router.Ring.Guess(key)
 		return string(p.ID)

@@ -84,7 +84,7 @@ type outboxWorld struct {
 func newOutboxWorld(t *testing.T, believed func(ring.Key) peer.ID) *outboxWorld {
 	t.Helper()
 	w := &outboxWorld{ring: &rpctest.Ring{Self: "me", Believed: believed, Real: believed}, net: rpctest.NewNet(), sent: make(map[uint64]int)}
-	c := &courier{router: &rpc.Router{Ring: w.ring, Net: w.net}, self: "me", log: quiet}
+	c := &sender{router: &rpc.Router{Ring: w.ring, Net: w.net}, self: "me", log: quiet}
 	w.box = newOutbox(c, w.take, w.noteSent)
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
@@ -310,7 +310,7 @@ func TestOutboxStops(t *testing.T) {
 func TestDeliverBoundsTheSearch(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		view := &rpctest.Ring{Self: "me", Believed: rpctest.OwnedBy(""), Real: rpctest.OwnedBy("")}
-		c := &courier{router: &rpc.Router{Ring: rpctest.SlowRing{Ring: view}, Net: rpctest.NewNet()}, self: "me", log: quiet}
+		c := &sender{router: &rpc.Router{Ring: rpctest.SlowRing{Ring: view}, Net: rpctest.NewNet()}, self: "me", log: quiet}
 		links := make([]owner.OutLink, mailbox.Most)
 		for i := range links {
 			host := fmt.Sprintf("h%d.example", i)

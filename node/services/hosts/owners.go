@@ -58,8 +58,8 @@ type Deps struct {
 	OfferOwn func(hosts []string) (declined []int)
 	// ToWorker prepares a context for a call to a worker.
 	ToWorker func(ctx context.Context, id peer.ID) context.Context
-	// Heard receives the load that workers report, Declined the reason of a declined offer.
-	Heard    func(worker string, backlog, capacity uint32)
+	// SetLoad receives the load that workers report, Declined the reason of a declined offer.
+	SetLoad  func(worker string, backlog, capacity uint32)
 	Declined func(worker, why string) (paused bool) // receives the reason of a declined offer
 	// Unasked receives the number of outcomes reported for hosts that the worker never had.
 	Unasked func(worker peer.ID, outcomes int)
@@ -76,7 +76,7 @@ type Deps struct {
 type Owners struct {
 	*Loop
 	deps     Deps
-	courier  *courier
+	courier  *sender
 	outbox   *outbox
 	sets     *urlsets.Sets
 	taken    taken         // touched on the loop only
@@ -111,7 +111,7 @@ func New(cfg owner.Config, d Deps) (*Owners, error) {
 	}
 	w.sets.ReadFrom(o)
 	w.Loop = newLoop(o, d.Now, w.effects, d.Log)
-	w.courier = &courier{router: d.Router, self: d.Self, local: w.Links, log: d.Log}
+	w.courier = &sender{router: d.Router, self: d.Self, local: w.Links, log: d.Log}
 	w.outbox = newOutbox(w.courier, w.takeOutbox, func(ids []uint64) { w.Post(func(o *owner.Owner) { o.Sent(ids) }) })
 	return w, nil
 }
@@ -174,17 +174,17 @@ func (w *Owners) Admitted(a owner.Admission, v domain.Verdict) {
 }
 
 // JobChanged applies a change of a known job. Like the following methods it does not block.
-func (w *Owners) JobChanged(id job.ID) { w.tell(func(o *owner.Owner) { o.JobChanged(id) }) }
+func (w *Owners) JobChanged(id job.ID) { w.post(func(o *owner.Owner) { o.JobChanged(id) }) }
 
 // PeerGone stops offers to a peer.
-func (w *Owners) PeerGone(id peer.ID) { w.tell(func(o *owner.Owner) { o.PeerDead(string(id)) }) }
+func (w *Owners) PeerGone(id peer.ID) { w.post(func(o *owner.Owner) { o.PeerDead(string(id)) }) }
 
 // OptOutsChanged applies a change of this peer's own lists.
-func (w *Owners) OptOutsChanged() { w.tell(func(o *owner.Owner) { o.OptOutsChanged() }) }
+func (w *Owners) OptOutsChanged() { w.post(func(o *owner.Owner) { o.OptOutsChanged() }) }
 
 // SettledChanged applies the arrival of an arc's hosts.
-func (w *Owners) SettledChanged() { w.tell(func(o *owner.Owner) { o.SettledChanged() }) }
+func (w *Owners) SettledChanged() { w.post(func(o *owner.Owner) { o.SettledChanged() }) }
 
-func (w *Owners) tell(fn func(o *owner.Owner)) {
+func (w *Owners) post(fn func(o *owner.Owner)) {
 	w.Spawn(func(context.Context) { w.Post(fn) })
 }

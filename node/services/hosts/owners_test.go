@@ -46,7 +46,7 @@ func start(t *testing.T, all peer.ID, workers ...string) *running {
 		Place:     w.place,
 		OfferOwn:  func(hosts []string) []int { w.offered = append(w.offered, hosts...); return nil },
 		ToWorker:  func(ctx context.Context, _ peer.ID) context.Context { return ctx },
-		Heard:     func(string, uint32, uint32) {},
+		SetLoad:   func(string, uint32, uint32) {},
 		Unasked:   func(peer.ID, int) {},
 		Declined:  func(worker, why string) bool { w.declined = append(w.declined, worker, why); return true },
 		LeasesEnd: func(peer.ID, time.Duration) time.Time { return time.Time{} },
@@ -215,7 +215,7 @@ func TestLinksOfPosters(t *testing.T) {
 		for i := range batch {
 			batch[i] = owner.OutLink{Job: w.spec.ID, URL: fmt.Sprintf("http://a.example/%d", i)}
 		}
-		bring := func(gate rpc.Gate, within time.Duration) (n int) {
+		bring := func(gate rpc.Authorizer, within time.Duration) (n int) {
 			ctx, cancel := context.WithTimeout(t.Context(), within)
 			defer cancel()
 			for range 20 {

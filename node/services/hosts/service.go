@@ -139,7 +139,7 @@ func (w *Owners) Session(ctx context.Context, from peer.ID, m *wire.Session) (*w
 	if err := w.DoOver(ctx, func(o *owner.Owner) bool {
 		if v == nil {
 			v = o.Visit(string(from), m)
-			w.deps.Heard(string(from), m.GetBacklog(), m.GetCapacity())
+			w.deps.SetLoad(string(from), m.GetBacklog(), m.GetCapacity())
 		}
 		if !v.Go() {
 			return false

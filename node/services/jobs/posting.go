@@ -28,8 +28,8 @@ const maxSeeds = 10_000
 
 // PosterDeps are the dependencies of a Poster.
 type PosterDeps struct {
-	Book *Book      // finds the owners of jobs, and has the signing key
-	Net  rpc.Caller // calls other peers
+	Registry *Registry  // finds the owners of jobs, and has the signing key
+	Net      rpc.Caller // calls other peers
 	// Ring is a walk over the ring.
 	Ring func(ctx context.Context) (*control.Ring, error)
 	// Seeds sends the seeds of a spec, starting at from, to the owners of their hosts, and returns how
@@ -91,7 +91,7 @@ func (p *Poster) sign(s control.JobSpec) (*job.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, own := p.deps.Book.deps.Key, p.deps.Book.deps.Own
+	key, own := p.deps.Registry.deps.Key, p.deps.Registry.deps.Own
 	if !bytes.Equal(key.ID(), own.ID()) {
 		spec.PostedAt = own.ID()
 	}
@@ -107,7 +107,7 @@ func (p *Poster) Post(ctx context.Context, s control.JobSpec) (*control.Job, err
 	if err != nil {
 		return nil, err
 	}
-	if err := p.deps.Book.deps.Whose.Takes(spec); err != nil {
+	if err := p.deps.Registry.deps.Whose.Takes(spec); err != nil {
 		return nil, control.Refused(err.Error())
 	}
 	if s.Continue || s.Once {
@@ -117,7 +117,7 @@ func (p *Poster) Post(ctx context.Context, s control.JobSpec) (*control.Job, err
 		}
 	}
 	for {
-		rec, err := p.deps.Book.post(ctx, spec)
+		rec, err := p.deps.Registry.post(ctx, spec)
 		if err == nil {
 			return p.seeded(ctx, rec)
 		}
@@ -142,7 +142,7 @@ func (p *Poster) AddSeeds(ctx context.Context, id string, urls []string) error {
 	if err != nil {
 		return control.Usage(err.Error())
 	}
-	known, err := p.deps.Book.Spec(ctx, at)
+	known, err := p.deps.Registry.Spec(ctx, at)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (p *Poster) seeded(ctx context.Context, rec *wire.Job) (*control.Job, error
 			return nil, fmt.Errorf("job %s is posted, but not all seeds are delivered: %w", id, err)
 		}
 		pace = min(pace*2, time.Second)
-		next, err := p.deps.Book.get(ctx, id)
+		next, err := p.deps.Registry.get(ctx, id)
 		if err == nil {
 			rec = next
 		} else if ctx.Err() != nil {
@@ -203,9 +203,9 @@ func (p *Poster) same(ctx context.Context, spec *job.Spec, asked *control.JobSpe
 			return nil, err
 		}
 		var found *wire.JobSpec
-		if rec, err := p.deps.Book.get(ctx, id); err == nil {
+		if rec, err := p.deps.Registry.get(ctx, id); err == nil {
 			found = rec.GetSpec()
-		} else if kept, _, err := p.deps.Book.kept(id); err == nil { // its record is lost, and restored from this one
+		} else if kept, _, err := p.deps.Registry.kept(id); err == nil { // its record is lost, and restored from this one
 			found = kept.Wire()
 		} else {
 			continue
@@ -213,7 +213,7 @@ func (p *Poster) same(ctx context.Context, spec *job.Spec, asked *control.JobSpe
 		if words(found) != want {
 			continue
 		}
-		if spec, err := job.FromDisk(found); err != nil || p.deps.Book.deps.Whose.Takes(spec) != nil {
+		if spec, err := job.FromDisk(found); err != nil || p.deps.Registry.deps.Whose.Takes(spec) != nil {
 			continue
 		}
 		if j.Continued = true; !done {
@@ -271,11 +271,11 @@ func (p *Poster) Jobs(ctx context.Context) ([]control.Job, error) {
 			note(r.Members[i].Peer, rec)
 		}
 	}
-	for _, k := range p.deps.Book.all() { // jobs whose owner is gone
+	for _, k := range p.deps.Registry.all() { // jobs whose owner is gone
 		if found[k.spec.ID.String()] != nil {
 			continue
 		}
-		if spec, _, err := p.deps.Book.kept(k.spec.ID); err == nil {
+		if spec, _, err := p.deps.Registry.kept(k.spec.ID); err == nil {
 			note("", recordOf(spec, k.Standing))
 		}
 	}
@@ -345,13 +345,13 @@ func (p *Poster) listOf(ctx context.Context, id peer.ID) (list []*wire.Job) {
 		}
 		list, req.Id = append(list, page...), page[len(page)-1].GetSpec().GetId()
 	}
-	p.deps.Book.deps.Log.Warn("job list of a member truncated", "member", id.String(), "listed", len(list))
+	p.deps.Registry.deps.Log.Warn("job list of a member truncated", "member", id.String(), "listed", len(list))
 	return list
 }
 
 // JobKey returns the ID of the key that signs jobs posted and changed at this peer.
 func (p *Poster) JobKey(context.Context) (*control.JobKey, error) {
-	return &control.JobKey{ID: peer.ID(p.deps.Book.deps.Key.ID()).String()}, nil
+	return &control.JobKey{ID: peer.ID(p.deps.Registry.deps.Key.ID()).String()}, nil
 }
 
 // Job resolves an ID or an unambiguous prefix of one.
@@ -394,7 +394,7 @@ func (p *Poster) SetJob(ctx context.Context, prefix, action string) (*control.Jo
 	if err != nil {
 		return nil, err
 	}
-	rec, err := p.deps.Book.setState(ctx, id, state)
+	rec, err := p.deps.Registry.setState(ctx, id, state)
 	if foreign, ok := errors.AsType[*foreignError](err); ok {
 		if state == job.StateDone {
 			return j, nil // the state of another poster's job is returned, and not changed

@@ -32,7 +32,7 @@ func TestAllJobsAreListed(t *testing.T) {
 	}
 	answers := 0
 	p := NewPoster(PosterDeps{
-		Book: newBookOf(t, &jobWorld{}),
+		Registry: newBookOf(t, &jobWorld{}),
 		Ring: func(context.Context) (*control.Ring, error) {
 			return &control.Ring{Members: []control.Member{{Status: control.Status{Peer: "12D3KooWD3eckifWpRn9wQpMG9R9hX3sD158z7EqHWmweQAJU5SA"}}}}, nil
 		},

@@ -37,7 +37,7 @@ func (k *known) turn() time.Time {
 
 // refresh requests the states of the due jobs, in as few requests as there are owners. It takes at
 // most refreshEvery: the remaining jobs stay due.
-func (b *Book) refresh(ctx context.Context, now time.Time) {
+func (b *Registry) refresh(ctx context.Context, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, refreshEvery)
 	defer cancel()
 	var due []known
@@ -57,7 +57,7 @@ func (b *Book) refresh(ctx context.Context, now time.Time) {
 
 // refreshRow requests all states from the owner of the first job, the missing ones from the owner
 // of the first of these, and so on.
-func (b *Book) refreshRow(ctx context.Context, now time.Time, row []known) {
+func (b *Registry) refreshRow(ctx context.Context, now time.Time, row []known) {
 	slices.SortStableFunc(row, func(x, y known) int { return x.turn().Compare(y.turn()) })
 	for len(row) > 0 && ctx.Err() == nil {
 		first := row[0].spec.ID
@@ -73,7 +73,7 @@ func (b *Book) refreshRow(ctx context.Context, now time.Time, row []known) {
 		row = slices.DeleteFunc(row, func(k known) bool {
 			s, ok := heard[k.spec.ID]
 			if ok {
-				err := b.hear(ctx, &k, s)
+				err := b.received(ctx, &k, s)
 				if err != nil && ctx.Err() == nil {
 					b.deps.Log.Debug("job not restored", "job", k.spec.ID.String(), "err", err)
 				}
@@ -85,7 +85,7 @@ func (b *Book) refreshRow(ctx context.Context, now time.Time, row []known) {
 }
 
 // standings requests the states of a sequence of jobs from the owner of the first.
-func (b *Book) standings(ctx context.Context, row []known) (map[job.ID]job.Standing, error) {
+func (b *Registry) standings(ctx context.Context, row []known) (map[job.ID]job.Standing, error) {
 	req := &wire.JobRequest{}
 	for i := range row {
 		req.Ask = append(req.Ask, row[i].spec.ID[:])
@@ -103,7 +103,7 @@ func (b *Book) standings(ctx context.Context, row []known) (map[job.ID]job.Stand
 
 // asked sets the next refresh of a job. The interval grows for an owner that sends false states or
 // rejects the job, and for a finished job.
-func (b *Book) asked(now time.Time, id job.ID, err error) {
+func (b *Registry) asked(now time.Time, id job.ID, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	k := b.known[id]
@@ -122,10 +122,10 @@ func (b *Book) asked(now time.Time, id job.ID, err error) {
 	}
 }
 
-// hear processes a state received from a job's owner. If the state is outdated because an earlier
-// owner was lost, or not signed by the job's poster, the job is posted to the owner again with the
-// state known here, which merges.
-func (b *Book) hear(ctx context.Context, k *known, s job.Standing) error {
+// received processes a state received from a job's owner. If the state is outdated because an
+// earlier owner was lost, or not signed by the job's poster, the job is posted to the owner again
+// with the state known here, which merges.
+func (b *Registry) received(ctx context.Context, k *known, s job.Standing) error {
 	if s.State != job.StateNone {
 		vouched, err := k.spec.Vouched(s)
 		if err != nil {

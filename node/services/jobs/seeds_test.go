@@ -46,7 +46,7 @@ func TestSeedsAreOnDisk(t *testing.T) {
 		t.Errorf("the next owner knows %v, %v", rec, err)
 	}
 	w.present = nil
-	p := NewPoster(PosterDeps{Book: book, Ring: func(context.Context) (*control.Ring, error) { return &control.Ring{}, nil }})
+	p := NewPoster(PosterDeps{Registry: book, Ring: func(context.Context) (*control.Ring, error) { return &control.Ring{}, nil }})
 	list, err := p.Jobs(t.Context())
 	if err != nil || len(list) != 1 || len(list[0].Spec.URLs) != seeds {
 		t.Errorf("listed are %v, %v", list, err)

@@ -86,11 +86,11 @@ func newJobs(t *testing.T, seeds func(context.Context, *job.Spec, int) (int, err
 }
 
 // newBook returns a book that asks w, and what it was told of changes.
-func newBook(t *testing.T, w *jobWorld, space *storage.Keyspace) (*Book, *[]job.State) {
+func newBook(t *testing.T, w *jobWorld, space *storage.Keyspace) (*Registry, *[]job.State) {
 	t.Helper()
 	var mu sync.Mutex // jobs are asked after in several rows
 	var told []job.State
-	b, err := NewBook(BookDeps{Owners: w, Keep: space, Log: quietLog, Changed: func(_ *job.Spec, s job.State) {
+	b, err := NewRegistry(RegistryDeps{Owners: w, Keep: space, Log: quietLog, Changed: func(_ *job.Spec, s job.State) {
 		mu.Lock()
 		defer mu.Unlock()
 		told = append(told, s)
@@ -101,7 +101,7 @@ func newBook(t *testing.T, w *jobWorld, space *storage.Keyspace) (*Book, *[]job.
 	return b, &told
 }
 
-func newBookOf(t *testing.T, w *jobWorld) *Book {
+func newBookOf(t *testing.T, w *jobWorld) *Registry {
 	t.Helper()
 	b, _ := newBook(t, w, metaSpace(t))
 	return b
@@ -378,7 +378,7 @@ func TestStrangersTakeTurns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := func(gate rpc.Gate, within time.Duration) error {
+	ask := func(gate rpc.Authorizer, within time.Duration) error {
 		ctx, cancel := context.WithTimeout(t.Context(), within)
 		defer cancel()
 		_, err := s.Service().Behind(gate)(ctx, "asker", list)

@@ -16,7 +16,7 @@ import (
 )
 
 // keyed is a book whose peer signs by a key.
-func keyed(t *testing.T, w *jobWorld, key job.Key) *Book {
+func keyed(t *testing.T, w *jobWorld, key job.Key) *Registry {
 	t.Helper()
 	b := newBookOf(t, w)
 	b.deps.Key = key
@@ -198,7 +198,7 @@ func TestWhoMayChangeAJob(t *testing.T) {
 		if _, err := b.get(t.Context(), spec.ID); err != nil {
 			t.Fatal(err)
 		}
-		return NewPoster(PosterDeps{Book: b, Ring: ring})
+		return NewPoster(PosterDeps{Registry: b, Ring: ring})
 	}
 	id := spec.ID.String()
 	foreign := at(crawltest.Key(2))
@@ -250,7 +250,7 @@ func TestPostedAt(t *testing.T) {
 	for _, key := range []job.Key{own, shared} {
 		b := keyed(t, &jobWorld{}, key)
 		b.deps.Own = own
-		spec, err := NewPoster(PosterDeps{Book: b}).sign(control.JobSpec{URLs: []string{"http://a.example/"}})
+		spec, err := NewPoster(PosterDeps{Registry: b}).sign(control.JobSpec{URLs: []string{"http://a.example/"}})
 		if err != nil || !spec.By(string(own.ID())) || spec.By(string(shared.ID())) || string(spec.Poster) != string(key.ID()) {
 			t.Errorf("%+v, %v", spec, err)
 		}

@@ -40,11 +40,11 @@ func (w Whose) Takes(spec *job.Spec) error {
 
 // Worked is the Book for workers: unless all jobs are accepted, an unknown job is rejected,
 // whichever owner grants its URLs.
-type Worked struct{ *Book }
+type Worked struct{ *Registry }
 
 // Spec returns the spec of a job, which it requests from the owner if unknown.
 func (w Worked) Spec(ctx context.Context, id job.ID) (*job.Spec, error) {
-	spec, err := w.Book.Spec(ctx, id)
+	spec, err := w.Registry.Spec(ctx, id)
 	if err != nil && !w.deps.Whose.all() && !errors.Is(err, job.ErrNotTaken) {
 		err = fmt.Errorf("%w: %w", job.ErrNotTaken, err)
 	}

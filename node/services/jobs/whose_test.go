@@ -116,7 +116,7 @@ func TestJobsOfOthersAreNotTaken(t *testing.T) {
 		}
 	}
 	said.Reset()
-	book, err := NewBook(BookDeps{Owners: w, Keep: space, Changed: func(*job.Spec, job.State) {}, Key: crawltest.Key(2), Whose: whose, Log: log})
+	book, err := NewRegistry(RegistryDeps{Owners: w, Keep: space, Changed: func(*job.Spec, job.State) {}, Key: crawltest.Key(2), Whose: whose, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestJobsOfOthersAreNotTaken(t *testing.T) {
 	if _, err := (Worked{before}).Spec(t.Context(), job.ID{1}); err == nil || errors.Is(err, job.ErrNotTaken) {
 		t.Errorf("a job that nobody knows, where all are taken: %v", err)
 	}
-	p := NewPoster(PosterDeps{Book: book, Ready: func(context.Context) error { return nil }})
+	p := NewPoster(PosterDeps{Registry: book, Ready: func(context.Context) error { return nil }})
 	if _, err := p.Post(t.Context(), control.JobSpec{URLs: []string{"http://a.example/"}}); control.KindOf(err) != control.KindRefused || !strings.Contains(err.Error(), nameOf(2).String()) {
 		t.Errorf("its own: %v", err)
 	}

@@ -147,7 +147,7 @@ func (g *gossip) ask(ctx context.Context) time.Duration {
 		wait /= youngFaster
 	}
 	to, ok := g.state.Tick(time.Now())
-	mine := g.tell()
+	mine := g.own()
 	g.mu.Unlock()
 	if !ok {
 		return wait
@@ -172,8 +172,8 @@ func (g *gossip) ask(ctx context.Context) time.Duration {
 	return wait
 }
 
-// tell returns this peer's coordinate, with the height of its backlog. The caller holds mu.
-func (g *gossip) tell() *wire.Coordinate {
+// own returns this peer's coordinate, with the height of its backlog. The caller holds mu.
+func (g *gossip) own() *wire.Coordinate {
 	g.state.SetBacklog(g.backlog())
 	at := g.state.At()
 	return wire.NewCoordinate(&at)
@@ -197,7 +197,7 @@ func (g *gossip) answer(_ context.Context, from peer.ID, m *wire.Coordinate) (*w
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.state.Heard(string(from), &at)
-	return g.tell(), nil
+	return g.own(), nil
 }
 
 // Of implements coordinates.Peers: this peer and its neighbors, except those that are still at the

@@ -49,7 +49,7 @@ type Records interface {
 	// Ask requests records from the ring. Unavailable records are missing in the result.
 	Ask(ctx context.Context, wants []subnets.Want) map[ipmicra.Key]subnets.Found
 	// Tell stores changes on the ring, and returns when they are durable there.
-	Tell(ctx context.Context, c ipmicra.Changes) error
+	Store(ctx context.Context, c ipmicra.Changes) error
 	// Gone reports whether a peer has left the ring.
 	Gone(ctx context.Context, id peer.ID) bool
 }

@@ -66,7 +66,7 @@ func (l *ledger) Ask(_ context.Context, wants []subnets.Want) map[ipmicra.Key]su
 	return found
 }
 
-func (l *ledger) Tell(_ context.Context, c ipmicra.Changes) error {
+func (l *ledger) Store(_ context.Context, c ipmicra.Changes) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.deaf {

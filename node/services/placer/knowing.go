@@ -209,7 +209,7 @@ func (k *knowing) write(ctx context.Context) error {
 	}
 	c := k.changes
 	k.changes = ipmicra.Changes{}
-	err := k.records.Tell(ctx, c)
+	err := k.records.Store(ctx, c)
 	if err != nil {
 		k.log.Debug("subnet changes not stored on the ring", "err", err)
 	}

@@ -375,8 +375,8 @@ func (pl *Placer) addrOf(id string) netip.Addr {
 	return addr
 }
 
-// told stores the load and the measurement that a peer reported.
-func (pl *Placer) told(id string, r *wire.ProbeReply) placement.Measurement {
+// measured stores the load and the measurement that a peer reported.
+func (pl *Placer) measured(id string, r *wire.ProbeReply) placement.Measurement {
 	m := placement.Measurement{RTT: time.Duration(r.GetRttUs()) * time.Microsecond, Err: r.GetError()}
 	if m.RTT == 0 && m.Err == "" {
 		m.Err = "no round trip in the reply"
@@ -389,9 +389,9 @@ func (pl *Placer) told(id string, r *wire.ProbeReply) placement.Measurement {
 	if r.GetCapacity() == 0 && slices.Contains(pl.far, id) {
 		pl.resting[id] = time.Now() // it did not answer
 	}
-	pl.note(id, r.GetBacklog(), r.GetCapacity())
+	pl.setLoad(id, r.GetBacklog(), r.GetCapacity())
 	if addr, ok := netip.AddrFromSlice(r.GetAddr()); ok && m.Err == "" {
-		pl.cache.Note(time.Now(), addr.Unmap(), id, m)
+		pl.cache.Add(time.Now(), addr.Unmap(), id, m)
 	}
 	return m
 }
@@ -434,16 +434,16 @@ func (pl *Placer) rests(id string) bool {
 	return true
 }
 
-// Heard stores the load reported by a worker that holds leases of this peer: strategies without
+// SetLoad stores the load reported by a worker that holds leases of this peer: strategies without
 // probes have no other source.
-func (pl *Placer) Heard(id string, backlog, capacity uint32) {
+func (pl *Placer) SetLoad(id string, backlog, capacity uint32) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
-	pl.note(id, backlog, capacity)
+	pl.setLoad(id, backlog, capacity)
 }
 
-// note is called with the lock held.
-func (pl *Placer) note(id string, backlog, capacity uint32) {
+// setLoad is called with the lock held.
+func (pl *Placer) setLoad(id string, backlog, capacity uint32) {
 	if capacity > 0 {
 		delete(pl.resting, id)
 	}

@@ -179,8 +179,8 @@ func TestRingIsAskedWithoutTheMutex(t *testing.T) {
 		watch("Addrs")
 		return []string{"/ip4/192.0.2." + map[peer.ID]string{"a": "1", "b": "2", "d": "4"}[id] + "/tcp/1"}
 	}
-	pl.Heard("b", 3, 10)
-	pl.Heard("e", 3, 10)
+	pl.SetLoad("b", 3, 10)
+	pl.SetLoad("e", 3, 10)
 	for range 2 {
 		var got []string
 		for _, c := range pl.candidates(ring.Key{}, nil) {
@@ -253,7 +253,7 @@ func TestPausedPeerIsAskedAgain(t *testing.T) {
 				t.Errorf("%d candidates, want %d", len(list), want)
 			}
 		}
-		w.at["a"].Heard("c", 1, 10)
+		w.at["a"].SetLoad("c", 1, 10)
 		if list := w.at["a"].candidates(ring.Key{}, nil); len(list) != 3 || list[2].Backlog != 1 {
 			t.Errorf("candidates %+v, want c among them, which has gone on", list)
 		}

@@ -169,7 +169,7 @@ func latest(a, b time.Time) time.Time {
 func (a *asking) ask(ctx context.Context, id, method string) placement.Measurement {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	return a.told(id, a.probe(ctx, peer.ID(id), &wire.Probe{Host: a.place.Host, Scheme: schemeOf(a.place), Method: method, Once: a.samples != nil}))
+	return a.measured(id, a.probe(ctx, peer.ID(id), &wire.Probe{Host: a.place.Host, Scheme: schemeOf(a.place), Method: method, Once: a.samples != nil}))
 }
 
 // probe probes through one peer, which may be this one.

@@ -367,7 +367,7 @@ func TestRecall(t *testing.T) {
 		"fetches have become slower":             {anew, "map[]"},
 	} {
 		pl := &Placer{deps: Deps{Now: time.Now}, cache: placement.NewCache(8, time.Minute)}
-		pl.cache.Note(now, siteAddr, "b", placement.Measurement{RTT: 9 * time.Millisecond})
+		pl.cache.Add(now, siteAddr, "b", placement.Measurement{RTT: 9 * time.Millisecond})
 		pl.cache.Placed(siteAddr, "b")
 		v := &placement.View{Now: now, Site: siteAddr, Measured: make(map[string]placement.Measurement)}
 		pl.recall(&tt.place, v)

@@ -97,12 +97,12 @@ const (
 
 // listener is a neighbor that receives samples.
 type listener struct {
-	told        int    // number of the next sample to send
+	sent        int    // number of the next sample to send
 	incarnation uint64 // of its process
 	mute        time.Time
 	minute      time.Time
 	heard       int           // samples received from it in this minute
-	greeted     int           // messages so far
+	exchanges   int           // messages so far
 	rtt         time.Duration // least RTT of a message; 0: no reply yet
 }
 
@@ -192,7 +192,7 @@ func (c *sampleGossip) locate(ctx context.Context) (more bool) {
 	c.mu.Lock()
 	far, news := make(map[peer.ID]time.Duration), false
 	for id, p := range c.listeners {
-		more = more || p.greeted < greetings
+		more = more || p.exchanges < greetings
 		if p.rtt > 0 {
 			far[id] = p.rtt
 		}
@@ -281,13 +281,13 @@ func (c *sampleGossip) teach(ctx context.Context) {
 	defer cancel()
 	var calls sync.WaitGroup
 	for id, l := range c.due(time.Now()) {
-		calls.Go(func() { c.tell(ctx, id, &l) })
+		calls.Go(func() { c.send(ctx, id, &l) })
 	}
 	calls.Wait()
 }
 
 // due returns the samples for each neighbor. A new one gets all that are stored.
-func (c *sampleGossip) due(now time.Time) map[peer.ID]lesson {
+func (c *sampleGossip) due(now time.Time) map[peer.ID]batch {
 	c.guard.Lock()
 	fresh := c.strategy.Samples()
 	c.guard.Unlock()
@@ -303,39 +303,39 @@ func (c *sampleGossip) due(now time.Time) map[peer.ID]lesson {
 			delete(c.listeners, id)
 		}
 	}
-	due := make(map[peer.ID]lesson)
+	due := make(map[peer.ID]batch)
 	for id, at := range near {
 		p := c.listener(id)
-		p.told = max(p.told, c.first)
+		p.sent = max(p.sent, c.first)
 		if now.Before(p.mute) {
 			continue
 		}
-		l := lesson{end: p.told}
-		for _, k := range c.kept[p.told-c.first:] {
+		l := batch{end: p.sent}
+		for _, k := range c.kept[p.sent-c.first:] {
 			if l.end++; k.to == everybody || k.to == at {
 				l.samples, l.ends = append(l.samples, k.Sample), append(l.ends, l.end)
 			}
 		}
 		if len(l.samples) == 0 {
-			p.told = l.end
+			p.sent = l.end
 		}
-		if len(l.samples) > 0 || p.greeted < greetings {
+		if len(l.samples) > 0 || p.exchanges < greetings {
 			due[id] = l
 		}
 	}
 	return due
 }
 
-// lesson is a batch of samples for a neighbor: for each sample the number of its successor among
+// batch is a batch of samples for a neighbor: for each sample the number of its successor among
 // all stored ones, and the number after all.
-type lesson struct {
+type batch struct {
 	samples []adaptive.Sample
 	ends    []int
 	end     int
 }
 
-// told returns the number of the next sample after n of these were sent.
-func (l *lesson) told(n int) int {
+// sent returns the number of the next sample after n of these were sent.
+func (l *batch) sent(n int) int {
 	if n < len(l.samples) {
 		return l.ends[n] - 1
 	}
@@ -370,14 +370,14 @@ func (c *sampleGossip) news(l *adaptive.Sample) bool {
 func (c *sampleGossip) listener(id peer.ID) *listener {
 	p := c.listeners[id]
 	if p == nil {
-		p = &listener{told: c.first}
+		p = &listener{sent: c.first}
 		c.listeners[id] = p
 	}
 	return p
 }
 
-// tell sends one neighbor as many samples as fit into a message.
-func (c *sampleGossip) tell(ctx context.Context, id peer.ID, l *lesson) {
+// send sends one neighbor as many samples as fit into a message.
+func (c *sampleGossip) send(ctx context.Context, id peer.ID, l *batch) {
 	m, n := wire.NewSamples(l.samples)
 	begun := time.Now()
 	reply, err := samplesMethod.Call(ctx, c.net, id, m)
@@ -385,17 +385,17 @@ func (c *sampleGossip) tell(ctx context.Context, id peer.ID, l *lesson) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.listener(id)
-	p.greeted++
+	p.exchanges++
 	if answered(err) && (p.rtt == 0 || took < p.rtt) {
 		p.rtt = took
 	}
 	switch {
 	case err != nil && calls.CodeOf(err) == calls.CodeRefused:
-		p.mute, p.greeted = time.Now().Add(samplesMute), greetings
+		p.mute, p.exchanges = time.Now().Add(samplesMute), greetings
 	case err == nil && p.incarnation != 0 && p.incarnation != reply.GetIncarnation():
-		p.told = c.first // it restarted and has lost its samples
+		p.sent = c.first // it restarted and has lost its samples
 	case err == nil:
-		p.told = max(p.told, l.told(n))
+		p.sent = max(p.sent, l.sent(n))
 	}
 	if err == nil {
 		p.incarnation = reply.GetIncarnation()

@@ -99,8 +99,8 @@ func TestSamples(t *testing.T) {
 		alone := s.place("a", 0, begin)
 		s.place("a", begin, 60-begin)
 		a.teach(t.Context())
-		if s.told.Load() != 1 || len(a.kept) < 20 || a.listeners["b"].told != len(a.kept) || a.listeners["c"].told != 0 {
-			t.Errorf("%d messages, b was told %d samples and c %d", s.told.Load(), a.listeners["b"].told, a.listeners["c"].told)
+		if s.told.Load() != 1 || len(a.kept) < 20 || a.listeners["b"].sent != len(a.kept) || a.listeners["c"].sent != 0 {
+			t.Errorf("%d messages, b was told %d samples and c %d", s.told.Load(), a.listeners["b"].sent, a.listeners["c"].sent)
 		}
 		if taught := s.place("b", 1000, begin); taught*3 > alone*2 {
 			t.Errorf("b began with %d probes, a with %d before it", taught, alone)
@@ -109,16 +109,16 @@ func TestSamples(t *testing.T) {
 		for range greetings + 1 {
 			a.teach(t.Context())
 		}
-		if s.told.Load() != 2*greetings-1 || a.listeners["c"].told != len(a.kept) {
-			t.Errorf("%d messages, c was told %d samples; one failed, and %d of each are to greet", s.told.Load(), a.listeners["c"].told, greetings)
+		if s.told.Load() != 2*greetings-1 || a.listeners["c"].sent != len(a.kept) {
+			t.Errorf("%d messages, c was told %d samples; one failed, and %d of each are to greet", s.told.Load(), a.listeners["c"].sent, greetings)
 		}
 		s.enter("b", 2, []peer.ID{"a", "b", "c"})
 		s.place("a", 60, 1)
 		for range 3 {
 			a.teach(t.Context())
 		}
-		if again := s.place("b", 2000, begin); again >= alone || a.listeners["b"].told != len(a.kept) {
-			t.Errorf("b, started again, made %d probes; it was told %d samples", again, a.listeners["b"].told)
+		if again := s.place("b", 2000, begin); again >= alone || a.listeners["b"].sent != len(a.kept) {
+			t.Errorf("b, started again, made %d probes; it was told %d samples", again, a.listeners["b"].sent)
 		}
 		s.place("a", 100, 8*samplesKept)
 		for range 4 {

@@ -26,9 +26,9 @@ const ServiceDomains = "domain"
 // The first byte of a request identifies its type.
 const (
 	tagAdmission = 'A'
-	// TagWish identifies an opt-out, also for the owner of a host, where [OptOuts.HostsService] is the
-	// handler.
-	TagWish = 'W'
+	// TagOptOut identifies an opt-out, also for the owner of a host, where [OptOuts.HostsService] is
+	// the handler.
+	TagOptOut = 'W'
 )
 
 // admissionMethod requests admissions of a domain's hosts to a job. Its time is bounded: the hosts'
@@ -38,10 +38,10 @@ var admissionMethod = rpc.Method[*wire.Admission, *wire.AdmissionReply]{
 	Check: func(q *wire.Admission, a *wire.AdmissionReply) error { return a.Validate(len(q.GetHost())) },
 }
 
-// wishesAt returns the method that reports an opt-out or its withdrawal to the owner of a domain or
-// a host.
-func wishesAt(service string) rpc.Method[*wire.OptOut, *wire.OptOutReply] {
-	return rpc.Method[*wire.OptOut, *wire.OptOutReply]{Service: service, Tag: TagWish}
+// optOutMethod returns the method that reports an opt-out or its withdrawal to the owner of a
+// domain or a host.
+func optOutMethod(service string) rpc.Method[*wire.OptOut, *wire.OptOutReply] {
+	return rpc.Method[*wire.OptOut, *wire.OptOutReply]{Service: service, Tag: TagOptOut}
 }
 
 // DomainsDeps are the dependencies of Domains.
@@ -88,12 +88,12 @@ func (d *Domains) DoOver(ctx context.Context, fn func() (through bool)) error {
 
 // Service returns the service for other peers.
 func (d *Domains) Service() rpc.Service {
-	return rpc.Together(admissionMethod.Handle(rpc.Members("this peer owns the domain"), d.admit), wishesAt(ServiceDomains).Handle(provedWish, d.takeOptOut))
+	return rpc.Together(admissionMethod.Handle(rpc.Members("this peer owns the domain"), d.admit), optOutMethod(ServiceDomains).Handle(provedCallers, d.takeOptOut))
 }
 
 // takeOptOut processes a reported opt-out of a domain.
 func (d *Domains) takeOptOut(ctx context.Context, _ peer.ID, m *wire.OptOut) (*wire.OptOutReply, error) {
-	s, a, err := readWish(m)
+	s, a, err := decodeOptOut(m)
 	if err != nil {
 		return nil, err
 	}

@@ -74,7 +74,7 @@ type OptOuts struct {
 type spread struct {
 	action optout.Action
 	hosts  []string
-	told   time.Time // end of the notification; zero while in progress
+	done   time.Time // end of the notification; zero while in progress
 }
 
 // NewOptOuts returns OptOuts, which are started by Run.
@@ -94,16 +94,16 @@ func (o *OptOuts) Prove(ctx context.Context, s optout.Subject, a optout.Action) 
 	return o.deps.Prover.Check(ctx, s, a)
 }
 
-// Tell announces an opt-out to the ring.
-func (o *OptOuts) Tell(ctx context.Context, s optout.Subject, a optout.Action) (changed bool, err error) {
+// Announce announces an opt-out to the ring.
+func (o *OptOuts) Announce(ctx context.Context, s optout.Subject, a optout.Action) (changed bool, err error) {
 	if s.Kind == optout.KindDomain {
-		return o.tell(ctx, domain.Key(domain.Of(s.Name)), ServiceDomains, s, a, "")
+		return o.announceTo(ctx, domain.Key(domain.Of(s.Name)), ServiceDomains, s, a, "")
 	}
-	return o.tell(ctx, ring.HostKey(s.Name), rpc.ServiceOwner, s, a, s.Name)
+	return o.announceTo(ctx, ring.HostKey(s.Name), rpc.ServiceOwner, s, a, s.Name)
 }
 
-func (o *OptOuts) tell(ctx context.Context, key ring.Key, service string, s optout.Subject, a optout.Action, host string) (changed bool, err error) {
-	reply, err := wishesAt(service).CallOwner(ctx, o.deps.Owners, key, &wire.OptOut{Subject: s.String(), Action: string(a), Host: host})
+func (o *OptOuts) announceTo(ctx context.Context, key ring.Key, service string, s optout.Subject, a optout.Action, host string) (changed bool, err error) {
+	reply, err := optOutMethod(service).CallOwner(ctx, o.deps.Owners, key, &wire.OptOut{Subject: s.String(), Action: string(a), Host: host})
 	return reply.GetChanged(), err
 }
 
@@ -114,9 +114,9 @@ func (o *OptOuts) Spread(s optout.Subject, a optout.Action, hosts []string, chan
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	last := o.spreads[s]
-	running := last != nil && last.told.IsZero()
+	running := last != nil && last.done.IsZero()
 	switch {
-	case last != nil && last.action == a && !changed && (running || time.Since(last.told) < spreadRest):
+	case last != nil && last.action == a && !changed && (running || time.Since(last.done) < spreadRest):
 		return true
 	case running:
 		o.spreads[s] = &spread{action: a, hosts: hosts}
@@ -124,7 +124,7 @@ func (o *OptOuts) Spread(s optout.Subject, a optout.Action, hosts []string, chan
 	case o.spreading >= spreadsAtOnce:
 		return false
 	case len(o.spreads) >= spreadsKept:
-		maps.DeleteFunc(o.spreads, func(_ optout.Subject, w *spread) bool { return !w.told.IsZero() })
+		maps.DeleteFunc(o.spreads, func(_ optout.Subject, w *spread) bool { return !w.done.IsZero() })
 	}
 	w := &spread{action: a, hosts: hosts}
 	o.spreads[s] = w
@@ -146,7 +146,7 @@ func (o *OptOuts) spreadEnded(s optout.Subject, w *spread, failed, stopping bool
 		return next
 	}
 	o.spreading--
-	if w.told = time.Now(); failed || stopping {
+	if w.done = time.Now(); failed || stopping {
 		delete(o.spreads, s) // a repeated report restarts it
 	}
 	return nil
@@ -170,7 +170,7 @@ func (o *OptOuts) spread(ctx context.Context, s optout.Subject, w *spread) int {
 				return len(hosts)
 			}
 			call, cancel := context.WithTimeout(ctx, callTime)
-			_, err := o.tell(call, ring.HostKey(host), rpc.ServiceOwner, s, w.action, host)
+			_, err := o.announceTo(call, ring.HostKey(host), rpc.ServiceOwner, s, w.action, host)
 			cancel()
 			if err != nil && !rpc.Refused(err) {
 				left = append(left, host)
@@ -205,24 +205,24 @@ func (o *OptOuts) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-again.C:
-			o.tellLists(ctx, told)
+			o.announceLists(ctx, told)
 		case <-kick:
-			o.tellLists(ctx, told)
+			o.announceLists(ctx, told)
 		case err := <-done:
 			return err
 		}
 	}
 }
 
-// tellLists announces the subjects of the lists that were not announced yet. A subject rejected for
-// lack of a proof applies at this peer alone.
-func (o *OptOuts) tellLists(ctx context.Context, told map[optout.Subject]bool) {
+// announceLists announces the subjects of the lists that were not announced yet. A subject rejected
+// for lack of a proof applies at this peer alone.
+func (o *OptOuts) announceLists(ctx context.Context, told map[optout.Subject]bool) {
 	for _, s := range o.deps.Lists.subjects() {
 		if told[s] {
 			continue
 		}
 		call, cancel := context.WithTimeout(ctx, callTime)
-		_, err := o.Tell(call, s, optout.Out)
+		_, err := o.Announce(call, s, optout.Out)
 		cancel()
 		switch {
 		case ctx.Err() != nil:
@@ -250,7 +250,7 @@ func (d formDesk) SetOptOut(ctx context.Context, s optout.Subject, a optout.Acti
 	if err := d.deps.Prover.Check(ctx, s, a); err != nil {
 		return err
 	}
-	_, err := d.Tell(ctx, s, a)
+	_, err := d.Announce(ctx, s, a)
 	return err
 }
 
@@ -275,8 +275,8 @@ func (o *OptOuts) Serve(ctx context.Context, form net.Listener) error {
 	return err
 }
 
-// readWish decodes an untrusted opt-out.
-func readWish(m *wire.OptOut) (s optout.Subject, a optout.Action, err error) {
+// decodeOptOut decodes an untrusted opt-out.
+func decodeOptOut(m *wire.OptOut) (s optout.Subject, a optout.Action, err error) {
 	if s, err = optout.ParseSubject(m.GetSubject()); err == nil {
 		a, err = optout.ParseAction(m.GetAction())
 	}
@@ -295,17 +295,17 @@ type Hosts interface {
 	OptOut(ctx context.Context, host string, out bool, by string) (changed bool, err error)
 }
 
-// provedWish authorizes the reports of a domain's opt-out: in the public profile the site itself is
-// checked.
-var provedWish = rpc.Anyone("this peer owns the domain; the site shows the proof")
+// provedCallers authorizes the reports of a domain's opt-out: in the public profile the site itself
+// is checked.
+var provedCallers = rpc.Anyone("this peer owns the domain; the site shows the proof")
 
 // HostsService processes opt-outs of hosts that this peer owns. That of a whole domain must come
 // from the domain's owner: with a single proof, other peers could create a record for each name
 // below it.
 func (o *OptOuts) HostsService(hosts Hosts) rpc.Service {
 	who := rpc.Anyone("this peer owns the host; the site shows the proof; opt-out of a whole domain: caller is a member")
-	return wishesAt(rpc.ServiceOwner).Handle(who, func(ctx context.Context, _ peer.ID, m *wire.OptOut) (*wire.OptOutReply, error) {
-		s, a, host, err := hostWish(m)
+	return optOutMethod(rpc.ServiceOwner).Handle(who, func(ctx context.Context, _ peer.ID, m *wire.OptOut) (*wire.OptOutReply, error) {
+		s, a, host, err := decodeHostOptOut(m)
 		if err != nil {
 			return nil, err
 		}
@@ -326,9 +326,10 @@ func (o *OptOuts) HostsService(hosts Hosts) rpc.Service {
 	})
 }
 
-// hostWish decodes an untrusted opt-out for the owner of a host. The subject must cover the host.
-func hostWish(m *wire.OptOut) (s optout.Subject, a optout.Action, host string, err error) {
-	if s, a, err = readWish(m); err != nil {
+// decodeHostOptOut decodes an untrusted opt-out for the owner of a host. The subject must cover the
+// host.
+func decodeHostOptOut(m *wire.OptOut) (s optout.Subject, a optout.Action, host string, err error) {
+	if s, a, err = decodeOptOut(m); err != nil {
 		return s, a, "", err
 	}
 	host = m.GetHost()

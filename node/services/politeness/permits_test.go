@@ -50,12 +50,12 @@ func TestPermits(t *testing.T) {
 // them; a worker has them for its host, member of the ring or not.
 func TestPermitsOfStrangers(t *testing.T) {
 	var home *Permits
-	var gate rpc.Gate
+	var gate rpc.Authorizer
 	a, b := pair(func() calls.Handler { return home.Service().Behind(gate) })
 	home = NewPermits(10, time.Minute, 0, 0, a)
 	asker := NewPermits(10, time.Minute, time.Minute, 1, b)
 	for _, row := range []struct {
-		gate rpc.Gate
+		gate rpc.Authorizer
 		want int
 	}{{rpctest.Strangers{}, 0}, {rpctest.Workers{Host: "b.example"}, 0}, {rpctest.Workers{Host: "a.example"}, 5}, {rpctest.Members{}, 3}} {
 		gate = row.gate

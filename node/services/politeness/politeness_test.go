@@ -101,18 +101,18 @@ func TestDomains(t *testing.T) {
 	if len(verdicts) != 3 || admitted != 2 {
 		t.Errorf("verdicts %v", verdicts)
 	}
-	if _, err := wishes.Tell(t.Context(), s, optout.Out); !rpc.Refused(err) {
+	if _, err := wishes.Announce(t.Context(), s, optout.Out); !rpc.Refused(err) {
 		t.Errorf("without a proof: %v", err)
 	}
 	proof = nil
-	if changed, err := wishes.Tell(t.Context(), s, optout.Out); err != nil || !changed {
+	if changed, err := wishes.Announce(t.Context(), s, optout.Out); err != nil || !changed {
 		t.Errorf("with a proof: %v, %v", changed, err)
 	}
 	if want := []string{"a.example", "www.a.example", "x.a.example", "y.a.example"}; !slices.Equal(told, want) {
 		t.Errorf("told the owners of %v, want %v", told, want)
 	}
 	crowded = true
-	if _, err := wishes.Tell(t.Context(), s, optout.Out); calls.CodeOf(err) != calls.CodeBusy {
+	if _, err := wishes.Announce(t.Context(), s, optout.Out); calls.CodeOf(err) != calls.CodeBusy {
 		t.Errorf("with no room to tell the owners: %v", err)
 	}
 	if names, err := home.OptedOut(t.Context(), 10); err != nil || !slices.Equal(names, []string{"a.example"}) {
@@ -227,7 +227,7 @@ func TestHostWish(t *testing.T) {
 		{"ip 192.0.2.1", "opt-out", "a.example", false},
 		{"host a.example", "opt-out", "A.example", false},
 	} {
-		_, _, host, err := hostWish(&wire.OptOut{Subject: row.subject, Action: row.action, Host: row.host})
+		_, _, host, err := decodeHostOptOut(&wire.OptOut{Subject: row.subject, Action: row.action, Host: row.host})
 		if (err == nil) != row.ok || row.ok && host != row.host || !row.ok && !rpc.Refused(err) {
 			t.Errorf("%+v: %q, %v", row, host, err)
 		}
@@ -276,7 +276,7 @@ func TestHostsService(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := row.opt.HostsService(hosts).Handle(t.Context(), "asker", append([]byte{TagWish}, raw...))
+		answer, err := row.opt.HostsService(hosts).Handle(t.Context(), "asker", append([]byte{TagOptOut}, raw...))
 		reply := new(wire.OptOutReply)
 		if calls.CodeOf(err) != row.code || proto.Unmarshal(answer, reply) != nil || reply.GetChanged() != row.changed {
 			t.Errorf("%+v: %v, %v", row, reply, err)
@@ -312,7 +312,7 @@ func TestBusyIsNoRefusal(t *testing.T) {
 			return strict.HostsService(hosts).Handle
 		})
 		teller := NewOptOuts(OptOutsDeps{Log: quiet, Lists: lists, Owners: b, Changed: func() {}})
-		if _, err := teller.Tell(t.Context(), s, optout.Out); calls.CodeOf(err) != calls.CodeBusy {
+		if _, err := teller.Announce(t.Context(), s, optout.Out); calls.CodeOf(err) != calls.CodeBusy {
 			t.Errorf("told with %v, want busy", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -337,12 +337,12 @@ func TestLooksForStrangers(t *testing.T) {
 	}, "127.0.0.1:1")
 	p.TXT = func(context.Context, string) ([]string, error) { return nil, errors.New("no such record") }
 	service := NewOptOuts(OptOutsDeps{Log: quiet, Demand: true, Prover: p}).HostsService(anyHost{})
-	ask := func(gate rpc.Gate, i int) calls.Code {
+	ask := func(gate rpc.Authorizer, i int) calls.Code {
 		raw, err := proto.Marshal(&wire.OptOut{Subject: fmt.Sprintf("host a%d.example", i), Action: "opt-out", Host: fmt.Sprintf("a%d.example", i)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = service.Behind(gate)(t.Context(), "asker", append([]byte{TagWish}, raw...))
+		_, err = service.Behind(gate)(t.Context(), "asker", append([]byte{TagOptOut}, raw...))
 		return calls.CodeOf(err)
 	}
 	for i := range 100 {
@@ -372,7 +372,7 @@ func TestDomainsWishesOfStrangers(t *testing.T) {
 	}, "127.0.0.1:1")
 	service := NewOptOuts(OptOutsDeps{Log: quiet, Demand: true, Prover: prover}).HostsService(hosts)
 	for _, row := range []struct {
-		gate rpc.Gate
+		gate rpc.Authorizer
 		want int
 	}{{rpctest.Members{}, 10}, {rpctest.Strangers{}, 0}} {
 		clear(hosts.out)
@@ -381,7 +381,7 @@ func TestDomainsWishesOfStrangers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := service.Behind(row.gate)(t.Context(), "asker", append([]byte{TagWish}, raw...)); (err == nil) != (row.want > 0) || rpc.Refused(err) {
+			if _, err := service.Behind(row.gate)(t.Context(), "asker", append([]byte{TagOptOut}, raw...)); (err == nil) != (row.want > 0) || rpc.Refused(err) {
 				t.Errorf("%T: %v", row.gate, err)
 			}
 		}

@@ -90,7 +90,7 @@ func (p *Prover) Check(ctx context.Context, s optout.Subject, a optout.Action) e
 			return nil, errTooManyProofs
 		}
 		err := p.look(ctx, s, a)
-		p.note(key, found{time.Now(), err})
+		p.store(key, found{time.Now(), err})
 		return nil, err
 	})
 	select {
@@ -132,7 +132,7 @@ func (p *Prover) begin(now time.Time, stranger bool) bool {
 	return true
 }
 
-func (p *Prover) note(key string, f found) {
+func (p *Prover) store(key string, f found) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.known) >= proofsKept {

@@ -298,7 +298,7 @@ func (w *keepers) addSubnet(t *testing.T, i int) {
 func (w *keepers) putSubnet(t *testing.T, k ipmicra.Key, c ipmicra.Changes) {
 	t.Helper()
 	w.put[storage.KeyspaceSubnets][ring.PosOf(k.Ring())] = true
-	if err := w.ownerOf(k.Ring()).subnets.Tell(t.Context(), c); err != nil {
+	if err := w.ownerOf(k.Ring()).subnets.Store(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 }

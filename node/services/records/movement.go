@@ -49,8 +49,8 @@ const movementRest = time.Second
 // counted together.
 const maxLines = 64
 
-// note adds records to a message.
-func (m *movement) note(l moved) {
+// add adds records to a message.
+func (m *movement) add(l moved) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.lines) == 0 {

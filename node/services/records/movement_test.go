@@ -37,7 +37,7 @@ func TestMovementText(t *testing.T) {
 		{moved{how: cameFrom, prefix: storage.KeyspaceHosts, peer: a, of: b, places: 4, records: 5}, a, "4 hosts (5 records)"},
 	} {
 		m, lines := told()
-		m.note(row.l)
+		m.add(row.l)
 		if rest := m.flush(time.Now().Add(movementRest)); rest != 0 {
 			t.Errorf("%q: %s are left", row.want, rest)
 		}
@@ -58,9 +58,9 @@ func TestMovementGathers(t *testing.T) {
 	other := way
 	other.peer = "b"
 	for range 3 {
-		m.note(way)
+		m.add(way)
 	}
-	m.note(other)
+	m.add(other)
 	began := m.since
 	if rest := m.flush(began); rest != movementRest || len(*lines) > 0 {
 		t.Errorf("at once: %s, %v", rest, *lines)
@@ -80,7 +80,7 @@ func TestMovementGathers(t *testing.T) {
 func TestMovementBounded(t *testing.T) {
 	m, lines := told()
 	for i := range 10 * maxLines {
-		m.note(moved{how: cameFrom, prefix: storage.KeyspaceHosts, peer: "a", of: peer.ID([]byte{byte(i), byte(i >> 8)}), places: 1, records: 2}) // small
+		m.add(moved{how: cameFrom, prefix: storage.KeyspaceHosts, peer: "a", of: peer.ID([]byte{byte(i), byte(i >> 8)}), places: 1, records: 2}) // small
 	}
 	if len(m.lines) > maxLines+1 {
 		t.Errorf("%d lines", len(m.lines))

@@ -26,7 +26,7 @@ func (k *Keeping) make(ctx context.Context, r *kind, call handoff.Call) error {
 	if failed != nil {
 		k.log.Debug("records not accepted yet", "peer", call.To, "records", len(call.Push.Records), "err", failed)
 	} else {
-		k.movement.note(k.wentOut(r, call))
+		k.movement.add(k.wentOut(r, call))
 		if err := k.keep(ctx, r, call); err != nil {
 			return err
 		}
@@ -192,7 +192,7 @@ func (k *Keeping) serve(ctx context.Context, from peer.ID, m *wire.Records) erro
 		if err := k.take(ctx, r, p); err != nil {
 			return err
 		}
-		k.movement.note(moved{how: cameFrom, prefix: r.prefix, peer: from, of: p.From, places: positions(r.prefix, p.Records), records: len(p.Records)})
+		k.movement.add(moved{how: cameFrom, prefix: r.prefix, peer: from, of: p.From, places: positions(r.prefix, p.Records), records: len(p.Records)})
 		loop.Wake(k.wake)
 		return nil
 	}
@@ -210,7 +210,7 @@ func pushOf(r *kind, m *wire.Records) (p handoff.Push, err error) {
 		p.Records = append(p.Records, kv.Record{Key: key, Value: m.GetValue()[i]})
 	}
 	for i, pos := range m.GetNotePos() {
-		p.Notes = append(p.Notes, handoff.Note{Pos: ring.Pos(pos), Note: m.GetNote()[i]})
+		p.Notes = append(p.Notes, handoff.Attachment{Pos: ring.Pos(pos), Note: m.GetNote()[i]})
 	}
 	return p, nil
 }

@@ -148,6 +148,6 @@ func (k *Keeping) pulled(ctx context.Context, r *kind, id peer.ID, from []byte, 
 	if err := k.merge(ctx, r, p, func() error { return nil }); err != nil {
 		return nil, err
 	}
-	k.movement.note(moved{how: cameFrom, prefix: r.prefix, peer: id, of: k.self, places: positions(r.prefix, p.Records), records: len(p.Records)})
+	k.movement.add(moved{how: cameFrom, prefix: r.prefix, peer: id, of: k.self, places: positions(r.prefix, p.Records), records: len(p.Records)})
 	return append(bytes.Clone(last), 0), nil
 }

@@ -31,7 +31,7 @@ func Members(asked string) Who { return Who{Caller: "member", Asked: asked, memb
 
 // caller is the sender of a request, for its handler.
 type caller struct {
-	gate Gate
+	gate Authorizer
 	id   peer.ID
 }
 
@@ -73,8 +73,8 @@ func unpacks(ctx context.Context, bytes int64) (done func(), err error) {
 	return c.gate.Unpacks(ctx, c.id, bytes)
 }
 
-// Gate decides on the roles of callers. It is safe for concurrent use.
-type Gate interface {
+// Authorizer decides on the roles of callers. It is safe for concurrent use.
+type Authorizer interface {
 	// Neighbour reports whether a peer is in the leaf set as seen here, or was recently.
 	Neighbour(id peer.ID) bool
 	// Member reports whether a peer is a ring member. It may query the ring.
@@ -137,7 +137,7 @@ func (s Service) Handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, 
 }
 
 // Behind answers requests that the gate authorizes, and reports rejected ones to it.
-func (s Service) Behind(g Gate) calls.Handler {
+func (s Service) Behind(g Authorizer) calls.Handler {
 	return func(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
 		m, raw, err := s.find(raw)
 		if err != nil {

@@ -78,9 +78,9 @@ func (s *Service) Ask(ctx context.Context, wants []Want) map[ipmicra.Key]Found {
 	return found
 }
 
-// Tell sends changes to the owners of their records, and returns when they are durable there. The
+// Store sends changes to the owners of their records, and returns when they are durable there. The
 // error contains the number of failed ones.
-func (s *Service) Tell(ctx context.Context, c ipmicra.Changes) error {
+func (s *Service) Store(ctx context.Context, c ipmicra.Changes) error {
 	var keys []ipmicra.Key
 	var raws [][]byte
 	for _, record := range c.Subnets {

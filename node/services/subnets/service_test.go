@@ -107,7 +107,7 @@ func TestService(t *testing.T) {
 			w := newRingPeers(t, "a", "b", "c")
 			row.before(w)
 			c, keys := delegated(t, 20)
-			err := w.at["a"].Tell(t.Context(), c)
+			err := w.at["a"].Store(t.Context(), c)
 			if (err != nil) != (row.missing != "") {
 				t.Errorf("told: %v", err)
 			}
@@ -154,7 +154,7 @@ func TestAnswerInParts(t *testing.T) {
 		}
 		c.Indexes, keys = append(c.Indexes, x), append(keys, x.Key)
 	}
-	if err := w.at["a"].Tell(t.Context(), c); err != nil {
+	if err := w.at["a"].Store(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	told := len(w.net.Called())

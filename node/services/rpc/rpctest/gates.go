@@ -13,7 +13,7 @@ import (
 // Strangers is a gate that trusts no caller.
 type Strangers struct{}
 
-var _ rpc.Gate = Strangers{}
+var _ rpc.Authorizer = Strangers{}
 
 // Neighbour implements rpc.Gate.
 func (Strangers) Neighbour(peer.ID) bool { return false }
@@ -43,7 +43,7 @@ type Members struct {
 	Owner peer.ID
 }
 
-var _ rpc.Gate = Members{}
+var _ rpc.Authorizer = Members{}
 
 // Neighbour implements rpc.Gate.
 func (Members) Neighbour(peer.ID) bool { return true }

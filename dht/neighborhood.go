@@ -13,29 +13,29 @@ import (
 	"github.com/apoidea/apoidea/dht/wire"
 )
 
-// hood is the neighborhood: the leaf set, and the state of each peer in it.
-type hood struct {
+// neighborhood is the leaf set, and the state of each peer in it.
+type neighborhood struct {
 	*step
 	pace *pace
 
 	leaves  *ring.LeafSet
-	peers   map[ring.Key]*neighbour // the peers in leaves
-	version int                     // of the leaf set: grows with each change
-	told    *wire.Neighbours        // our lists in wire form; nil after a change
+	peers   map[ring.Key]*neighbor // the peers in leaves
+	version int                    // of the leaf set: grows with each change
+	encoded *wire.Neighbours       // our lists in wire form; nil after a change
 }
 
-// neighbour is a peer of the leaf set.
-type neighbour struct {
-	peer     Peer
-	proven   bool             // it has answered a call of ours
-	said     *word            // its last announcement; nil before the first since we began to join
-	lists    *wire.Neighbours // its latest lists, checked against version weighed of the leaf set
-	weighed  int
-	holds    uint64 // hash of our lists that it holds, as last announced
-	heard    time.Time
-	asked    time.Time
-	asking   bool // a stabilize call is in flight
-	failures int  // since its last message
+// neighbor is a peer of the leaf set.
+type neighbor struct {
+	peer      Peer
+	proven    bool             // it has answered a call of ours
+	last      *word            // its last announcement; nil before the first since we began to join
+	lists     *wire.Neighbours // its latest lists, checked against version weighed of the leaf set
+	weighed   int
+	holds     uint64 // hash of our lists that it holds, as last announced
+	lastHeard time.Time
+	asked     time.Time
+	asking    bool // a stabilize call is in flight
+	failures  int  // since its last message
 	// unanswered is the time of the second call that failed before it became suspect.
 	unanswered time.Time
 	retry      time.Time
@@ -52,25 +52,25 @@ type word struct {
 	fence   time.Time
 }
 
-func newHood(s *step, p *pace) *hood {
-	return &hood{step: s, pace: p, leaves: ring.NewLeafSet(s.self.Key(), s.cfg.R), peers: map[ring.Key]*neighbour{}}
+func newNeighborhood(s *step, p *pace) *neighborhood {
+	return &neighborhood{step: s, pace: p, leaves: ring.NewLeafSet(s.self.Key(), s.cfg.R), peers: map[ring.Key]*neighbor{}}
 }
 
 // SetAddrs replaces the addresses that this peer advertises.
-func (h *hood) SetAddrs(addrs [][]byte) { h.self.Addrs, h.told = addrs, nil }
+func (h *neighborhood) SetAddrs(addrs [][]byte) { h.self.Addrs, h.encoded = addrs, nil }
 
 // setRole replaces the role that this peer advertises.
-func (h *hood) setRole(role Role) { h.self.Role, h.told = role, nil }
+func (h *neighborhood) setRole(role Role) { h.self.Role, h.encoded = role, nil }
 
 // Leaves returns the leaf peers, nearest first. In a small ring a peer is on both sides.
-func (h *hood) Leaves() (preds, succs []Peer) {
+func (h *neighborhood) Leaves() (preds, succs []Peer) {
 	return h.standing(h.leaves.Predecessors()), h.standing(h.leaves.Successors())
 }
 
 // members returns all leaf peers.
-func (h *hood) members() []Peer { return h.standing(h.leaves.Members()) }
+func (h *neighborhood) members() []Peer { return h.standing(h.leaves.Members()) }
 
-func (h *hood) standing(keys []ring.Key) []Peer {
+func (h *neighborhood) standing(keys []ring.Key) []Peer {
 	peers := make([]Peer, len(keys))
 	for i, key := range keys {
 		peers[i] = h.peers[key].peer
@@ -91,13 +91,13 @@ type Leaf struct {
 }
 
 // LeafSet returns the leaf peers, clockwise from this one.
-func (h *hood) LeafSet() []Leaf {
+func (h *neighborhood) LeafSet() []Leaf {
 	var set []Leaf
 	for _, key := range h.leaves.Members() {
 		n := h.peers[key]
 		l := Leaf{Peer: n.peer, Suspect: n.failures > 0}
-		if n.said != nil {
-			l.Arc, l.Serves = n.said.served, n.said.serves
+		if n.last != nil {
+			l.Arc, l.Serves = n.last.served, n.last.serves
 		}
 		set = append(set, l)
 	}
@@ -108,24 +108,24 @@ func (h *hood) LeafSet() []Leaf {
 }
 
 // byID returns a leaf peer by its ID; nil if it is none.
-func (h *hood) byID(id peer.ID) *neighbour { return h.peers[ring.PeerKey([]byte(id))] }
+func (h *neighborhood) byID(id peer.ID) *neighbor { return h.peers[ring.PeerKey([]byte(id))] }
 
 // Suspect reports whether a leaf peer has failed to answer since its last message.
-func (h *hood) Suspect(id peer.ID) bool {
+func (h *neighborhood) Suspect(id peer.ID) bool {
 	n := h.byID(id)
 	return n != nil && n.failures > 0
 }
 
 // Leaf reports whether a peer is in the leaf set, and whether it has answered a call of ours: a
 // peer enters by calling, which proves nothing.
-func (h *hood) Leaf(id peer.ID) (is, proven bool) {
+func (h *neighborhood) Leaf(id peer.ID) (is, proven bool) {
 	n := h.byID(id)
 	return n != nil, n != nil && n.proven
 }
 
 // Relay returns the peer to ping for a requester that cannot reach target; false if target is
 // unknown.
-func (h *hood) Relay(target peer.ID) (Peer, bool) {
+func (h *neighborhood) Relay(target peer.ID) (Peer, bool) {
 	if n := h.byID(target); n != nil {
 		return n.peer, true
 	}
@@ -133,17 +133,17 @@ func (h *hood) Relay(target peer.ID) (Peer, bool) {
 }
 
 // insert adds a peer that sent a message to the leaf set, if it belongs there.
-func (h *hood) insert(now time.Time, p Peer) {
+func (h *neighborhood) insert(now time.Time, p Peer) {
 	if h.leaves.Insert(p.Key()) {
-		h.peers[p.Key()] = &neighbour{peer: p}
+		h.peers[p.Key()] = &neighbor{peer: p}
 		h.changed(now)
-		h.tell(PeerUp{p})
+		h.emit(PeerUp{p})
 	}
 }
 
 // moveUp lets leaf peers of one side fill free places of the other, once no nearer peer is known:
 // in a small ring every peer is on both sides.
-func (h *hood) moveUp(now time.Time, peers []Peer) {
+func (h *neighborhood) moveUp(now time.Time, peers []Peer) {
 	moved := false
 	for _, p := range peers {
 		if key := p.Key(); h.leaves.Contains(key) && h.leaves.Insert(key) {
@@ -156,44 +156,44 @@ func (h *hood) moveUp(now time.Time, peers []Peer) {
 }
 
 // clear empties the leaf set.
-func (h *hood) clear(now time.Time) {
+func (h *neighborhood) clear(now time.Time) {
 	h.leaves = ring.NewLeafSet(h.self.Key(), h.cfg.R)
 	h.changed(now)
 }
 
 // changed handles a change of the leaf set: it forgets removed peers and speeds up the rounds.
-func (h *hood) changed(now time.Time) {
+func (h *neighborhood) changed(now time.Time) {
 	for key := range h.peers {
 		if !h.leaves.Contains(key) {
 			delete(h.peers, key)
 		}
 	}
 	h.version++
-	h.told = nil
+	h.encoded = nil
 	h.pace.changed(now, [2]ring.Key{h.leaves.Predecessor(), h.leaves.Successor()})
-	h.tell(LeavesChanged{})
+	h.emit(LeavesChanged{})
 }
 
 // silence forgets the announcements of the neighbors.
-func (h *hood) silence() {
+func (h *neighborhood) silence() {
 	for _, n := range h.peers {
-		n.said = nil
+		n.last = nil
 	}
 }
 
 // lists returns this peer and its lists in wire form, cached until one changes.
-func (h *hood) lists() *wire.Neighbours {
-	if h.told == nil {
+func (h *neighborhood) lists() *wire.Neighbours {
+	if h.encoded == nil {
 		preds, succs := h.Leaves()
-		h.told = &wire.Neighbours{Self: h.self.Wire(), Predecessors: member.Wire(preds), Successors: member.Wire(succs)}
-		h.told.Lists = listsName(h.told.Predecessors, h.told.Successors)
+		h.encoded = &wire.Neighbours{Self: h.self.Wire(), Predecessors: member.Wire(preds), Successors: member.Wire(succs)}
+		h.encoded.Lists = listsName(h.encoded.Predecessors, h.encoded.Successors)
 	}
-	return h.told
+	return h.encoded
 }
 
 // completed adds the lists that a peer omitted to its announcement; false if they are not the ones
 // that we hold.
-func (h *hood) completed(key ring.Key, said *wire.Neighbours) (*wire.Neighbours, bool) {
+func (h *neighborhood) completed(key ring.Key, said *wire.Neighbours) (*wire.Neighbours, bool) {
 	if said.GetLists() == 0 || len(said.GetPredecessors())+len(said.GetSuccessors()) > 0 {
 		return said, true
 	}

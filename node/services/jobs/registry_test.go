@@ -100,7 +100,7 @@ func TestJobSurvivesItsOwner(t *testing.T) {
 					t.Fatal(err)
 				}
 				book.refresh(t.Context(), w.later())
-				for _, b := range []*Book{book, newcomer} {
+				for _, b := range []*Registry{book, newcomer} {
 					if _, got, _ := b.Job(spec.ID); got != state {
 						t.Errorf("step %d: state %v, want %v", i, got, state)
 					}
@@ -302,9 +302,9 @@ func TestCanceledStaysCanceled(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.present = newJobs(t, nil)
-			order := []*Book{knows, missed, knows}
+			order := []*Registry{knows, missed, knows}
 			if row.cancelLast {
-				order = []*Book{missed, knows, missed}
+				order = []*Registry{missed, knows, missed}
 			}
 			for i, b := range order {
 				b.refresh(t.Context(), w.later())
@@ -317,7 +317,7 @@ func TestCanceledStaysCanceled(t *testing.T) {
 					}
 				}
 			}
-			for i, b := range []*Book{knows, missed, newBookOf(t, w)} {
+			for i, b := range []*Registry{knows, missed, newBookOf(t, w)} {
 				if _, err := b.get(t.Context(), spec.ID); err != nil {
 					t.Fatal(err)
 				}

@@ -19,7 +19,7 @@ import (
 // peers with a connection stay known.
 func TestBookKeepsTheLast(t *testing.T) {
 	connected, self := peer.ID("connected"), peer.ID("self")
-	b, err := newBook(self, func(p peer.ID) bool { return p == connected })
+	b, err := newBoundedPeerstore(self, func(p peer.ID) bool { return p == connected })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestBookKeepsTheLast(t *testing.T) {
 // TestBookIsBrief: addresses of many parts, many of them, and long or many names of protocols are
 // left out, and what else a peer says of itself is cut.
 func TestBookIsBrief(t *testing.T) {
-	b, err := newBook("self", func(peer.ID) bool { return false })
+	b, err := newBoundedPeerstore("self", func(peer.ID) bool { return false })
 	if err != nil {
 		t.Fatal(err)
 	}

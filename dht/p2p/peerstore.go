@@ -30,22 +30,23 @@ const (
 	maxPeerRecord = 4 << 10
 )
 
-// book is the peerstore with limits for untrusted peers: libp2p's own, when full, drops what is
-// new, and it accepts an address of a hundred parts.
-type book struct {
+// boundedPeerstore is the peerstore with limits for untrusted peers: libp2p's own, when full, drops
+// what is new, and it accepts an address of a hundred parts.
+type boundedPeerstore struct {
 	peerstore.Peerstore
 	peerstore.CertifiedAddrBook
 	met *lru.Cache[peer.ID, struct{}] // unconnected peers, by time of the last report
 }
 
-// newBook returns the book of a peer. connected reports whether there is a connection.
-func newBook(self peer.ID, connected func(peer.ID) bool) (*book, error) {
+// newBoundedPeerstore returns the peerstore of a peer. connected reports whether there is a
+// connection.
+func newBoundedPeerstore(self peer.ID, connected func(peer.ID) bool) (*boundedPeerstore, error) {
 	// The library's limit on all addresses is never reached.
 	store, err := pstoremem.NewPeerstore(pstoremem.WithMaxAddresses(1<<30), pstoremem.WithMaxAddressesPerPeer(maxMetAddrs))
 	if err != nil {
 		return nil, err
 	}
-	b := &book{Peerstore: store, CertifiedAddrBook: store}
+	b := &boundedPeerstore{Peerstore: store, CertifiedAddrBook: store}
 	b.met, err = lru.NewWithEvict(maxKnownPeers, func(p peer.ID, _ struct{}) {
 		if p != self && !connected(p) {
 			b.ClearAddrs(p)
@@ -55,12 +56,12 @@ func newBook(self peer.ID, connected func(peer.ID) bool) (*book, error) {
 }
 
 // AddAddr implements peerstore.AddrBook.
-func (b *book) AddAddr(p peer.ID, addr ma.Multiaddr, ttl time.Duration) {
+func (b *boundedPeerstore) AddAddr(p peer.ID, addr ma.Multiaddr, ttl time.Duration) {
 	b.AddAddrs(p, []ma.Multiaddr{addr}, ttl)
 }
 
 // AddAddrs implements peerstore.AddrBook.
-func (b *book) AddAddrs(p peer.ID, addrs []ma.Multiaddr, ttl time.Duration) {
+func (b *boundedPeerstore) AddAddrs(p peer.ID, addrs []ma.Multiaddr, ttl time.Duration) {
 	if addrs = plain(addrs); len(addrs) > 0 {
 		addrs = addrs[:min(len(addrs), maxMetAddrs)]
 		b.Peerstore.AddAddrs(p, addrs, ttl)
@@ -74,12 +75,12 @@ func plain(addrs []ma.Multiaddr) []ma.Multiaddr {
 }
 
 // SetProtocols implements peerstore.ProtoBook.
-func (b *book) SetProtocols(p peer.ID, names ...protocol.ID) error {
+func (b *boundedPeerstore) SetProtocols(p peer.ID, names ...protocol.ID) error {
 	return b.Peerstore.SetProtocols(p, brief(names)...)
 }
 
 // AddProtocols implements peerstore.ProtoBook.
-func (b *book) AddProtocols(p peer.ID, names ...protocol.ID) error {
+func (b *boundedPeerstore) AddProtocols(p peer.ID, names ...protocol.ID) error {
 	return b.Peerstore.AddProtocols(p, brief(names)...)
 }
 
@@ -97,7 +98,7 @@ func brief(names []protocol.ID) (list []protocol.ID) {
 }
 
 // Put implements peerstore.PeerMetadata.
-func (b *book) Put(p peer.ID, key string, value any) error {
+func (b *boundedPeerstore) Put(p peer.ID, key string, value any) error {
 	if text, ok := value.(string); ok && len(text) > maxMetadata {
 		value = strings.Clone(text[:maxMetadata])
 	}
@@ -105,7 +106,7 @@ func (b *book) Put(p peer.ID, key string, value any) error {
 }
 
 // ConsumePeerRecord implements peerstore.CertifiedAddrBook.
-func (b *book) ConsumePeerRecord(e *record.Envelope, ttl time.Duration) (accepted bool, err error) {
+func (b *boundedPeerstore) ConsumePeerRecord(e *record.Envelope, ttl time.Duration) (accepted bool, err error) {
 	if len(e.RawPayload) > maxPeerRecord {
 		return false, nil
 	}

@@ -66,10 +66,10 @@ func TestRank(t *testing.T) {
 		"the seed was off for a day and longer": {"+++", 5 * time.Minute, 25 * time.Hour, Out, "no visit for a day"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := NewBook(Rules{Every: time.Minute, Most: 10})
+			b := NewPeerSet(Rules{Every: time.Minute, Most: 10})
 			id, now := ids(t, 1)[0], began
 			at := addr(t, "/ip4/127.0.0.1/tcp/4001")
-			b.Hear(now, peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{at}})
+			b.Announced(now, peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{at}})
 			for i, c := range row.visits {
 				if i > 0 {
 					now = now.Add(row.every)
@@ -90,9 +90,9 @@ func TestRank(t *testing.T) {
 
 // TestClockGoesBack: a clock that is put back, as over a restart, leaves shares that are shares.
 func TestClockGoesBack(t *testing.T) {
-	b := NewBook(Rules{Every: time.Minute, Most: 10})
+	b := NewPeerSet(Rules{Every: time.Minute, Most: 10})
 	id, at := ids(t, 1)[0], addr(t, "/ip4/127.0.0.1/tcp/4001")
-	b.Hear(began, peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{at}})
+	b.Announced(began, peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{at}})
 	for i := range 10 {
 		b.Visited(began.Add(-time.Duration(i*i)*24*time.Hour), id, at, []error{nil, errGone}[i%2])
 	}
@@ -105,11 +105,11 @@ func TestClockGoesBack(t *testing.T) {
 
 // BenchmarkBook is what a look at a full book takes: who is due, and who may be given.
 func BenchmarkBook(b *testing.B) {
-	book := NewBook(Rules{Public: true, Every: 5 * time.Minute, Most: 10_000})
+	book := NewPeerSet(Rules{Public: true, Every: 5 * time.Minute, Most: 10_000})
 	list := ids(b, book.rules.Most)
 	for i, id := range list {
 		at := addr(b, fmt.Sprintf("/ip4/8.%d.%d.8/tcp/4001", i%250, i/250))
-		book.Hear(began, peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{at}})
+		book.Announced(began, peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{at}})
 		for k := range 3 * (i % 2) {
 			book.Visited(began.Add(time.Duration(k)*time.Minute), id, at, nil)
 		}
@@ -119,19 +119,19 @@ func BenchmarkBook(b *testing.B) {
 			book.Released(due.ID)
 		}
 		book.Pool(began.Add(time.Hour)).Draw(MostGiven, rand.IntN)
-		book.Hear(began, peer.AddrInfo{ID: "somebody", Addrs: []ma.Multiaddr{addr(b, "/ip4/9.9.9.9/tcp/1")}})
+		book.Announced(began, peer.AddrInfo{ID: "somebody", Addrs: []ma.Multiaddr{addr(b, "/ip4/9.9.9.9/tcp/1")}})
 	}
 }
 
 // TestDue: who answers is visited at the pace of the rules and before the others, who does not less
 // and less often, and nobody twice at a time.
 func TestDue(t *testing.T) {
-	b := NewBook(Rules{Every: 5 * time.Minute, Most: 10})
+	b := NewPeerSet(Rules{Every: 5 * time.Minute, Most: 10})
 	list := ids(t, 2)
 	at := addr(t, "/ip4/127.0.0.1/tcp/4001")
 	now := began
 	for _, id := range list {
-		b.Hear(now, peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{at}})
+		b.Announced(now, peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{at}})
 	}
 	if n := len(b.Due(now, 1)) + len(b.Due(now, 10)) + len(b.Due(now, 10)); n != 2 {
 		t.Fatalf("%d visits are due of two peers", n)
@@ -187,19 +187,19 @@ func TestAddressesOfStrangers(t *testing.T) {
 			}
 		}
 	}
-	b := NewBook(Rules{Public: true, Every: time.Minute, Most: 10})
+	b := NewPeerSet(Rules{Public: true, Every: time.Minute, Most: 10})
 	id, good := ids(t, 1)[0], addr(t, "/ip4/8.8.8.8/tcp/4001")
-	b.Hear(began, peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{addr(t, "/ip4/10.0.0.1/tcp/1")}})
+	b.Announced(began, peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{addr(t, "/ip4/10.0.0.1/tcp/1")}})
 	if len(b.peers) != 0 {
 		t.Error("a private address was taken")
 	}
-	b.Hear(began, peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{good}})
+	b.Announced(began, peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{good}})
 	b.Visited(began, id, good, nil)
 	var lies []ma.Multiaddr
 	for i := range 20 {
 		lies = append(lies, addr(t, fmt.Sprintf("/ip4/9.9.9.%d/tcp/4001", i)))
 	}
-	b.Hear(began, peer.AddrInfo{ID: id, Addrs: lies})
+	b.Announced(began, peer.AddrInfo{ID: id, Addrs: lies})
 	if due := b.Due(began.Add(time.Minute), 1); len(due) != 1 || len(due[0].Addrs) != maxAddrs || !due[0].Addrs[0].Equal(good) {
 		t.Errorf("visited at %v", due)
 	}
@@ -208,10 +208,10 @@ func TestAddressesOfStrangers(t *testing.T) {
 // TestBookIsBounded: however many peers a stranger makes up, there is an end, and who answers
 // stays.
 func TestBookIsBounded(t *testing.T) {
-	b := NewBook(Rules{Public: true, Every: time.Minute, Most: 50})
+	b := NewPeerSet(Rules{Public: true, Every: time.Minute, Most: 50})
 	list := ids(t, 300)
 	at := func(i int) ma.Multiaddr { return addr(t, fmt.Sprintf("/ip4/8.%d.8.8/tcp/4001", i%250)) }
-	hear := func(i int) { b.Hear(began, peer.AddrInfo{ID: list[i], Addrs: []ma.Multiaddr{at(i)}}) }
+	hear := func(i int) { b.Announced(began, peer.AddrInfo{ID: list[i], Addrs: []ma.Multiaddr{at(i)}}) }
 	for i := range 40 {
 		hear(i)
 		b.Visited(began, list[i], at(i), nil)
@@ -230,11 +230,11 @@ func TestBookIsBounded(t *testing.T) {
 	if b.peers[list[299]] == nil {
 		t.Error("there was no room for the last one")
 	}
-	crowded := NewBook(Rules{Public: true, Every: time.Minute, Most: 1000})
+	crowded := NewPeerSet(Rules{Public: true, Every: time.Minute, Most: 1000})
 	for _, id := range list {
-		crowded.Hear(began, peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{at(0)}})
+		crowded.Announced(began, peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{at(0)}})
 	}
-	if len(crowded.peers) != crowd {
+	if len(crowded.peers) != maxSilentPerAddress {
 		t.Errorf("%d peers that nobody met at one address", len(crowded.peers))
 	}
 }
@@ -242,17 +242,17 @@ func TestBookIsBounded(t *testing.T) {
 // TestRestore: a book read back gives the same peers, and takes nothing that it would not have
 // taken itself.
 func TestRestore(t *testing.T) {
-	b := NewBook(Rules{Public: true, Every: time.Minute, Most: 10})
+	b := NewPeerSet(Rules{Public: true, Every: time.Minute, Most: 10})
 	list, at := ids(t, 4), addr(t, "/ip4/8.8.8.8/tcp/4001")
 	for i := range 3 {
-		b.Hear(began, peer.AddrInfo{ID: list[0], Addrs: []ma.Multiaddr{at}})
+		b.Announced(began, peer.AddrInfo{ID: list[0], Addrs: []ma.Multiaddr{at}})
 		b.Visited(began.Add(time.Duration(i)*time.Minute), list[0], at, nil)
 	}
-	written := append(b.Peers(), Peer{ID: list[1], Address: "/ip4/127.0.0.1/tcp/1", Answers: 1}, Peer{ID: list[2]}, Peer{ID: "", Told: []string{at.String()}}, Peer{ID: list[3], Answers: 3, Told: []string{at.String()}})
-	again := NewBook(b.rules)
-	written[0].Heard = began.Add(1000 * time.Hour) // of a clock that was wrong
+	written := append(b.Peers(), Peer{ID: list[1], Address: "/ip4/127.0.0.1/tcp/1", Answers: 1}, Peer{ID: list[2]}, Peer{ID: "", Announced: []string{at.String()}}, Peer{ID: list[3], Answers: 3, Announced: []string{at.String()}})
+	again := NewPeerSet(b.rules)
+	written[0].FirstSeen = began.Add(1000 * time.Hour) // of a clock that was wrong
 	again.Restore(began.Add(time.Hour), written)
-	if got := again.peers[list[0]].Heard; got != began.Add(time.Hour) {
+	if got := again.peers[list[0]].FirstSeen; got != began.Add(time.Hour) {
 		t.Errorf("heard of at %v", got)
 	}
 	if got := again.Pool(began.Add(time.Hour)).Draw(8, rand.IntN); len(again.peers) != 1 || len(got) != 1 || got[0] != full(list[0], at.String()) {
@@ -263,11 +263,11 @@ func TestRestore(t *testing.T) {
 // TestDraw: eight at most, no two of a network, the crowd of one network no more often than the
 // single peer of another, new ones last.
 func TestDraw(t *testing.T) {
-	b := NewBook(Rules{Public: true, Every: time.Minute, Most: 1000})
+	b := NewPeerSet(Rules{Public: true, Every: time.Minute, Most: 1000})
 	add := func(text string, visits int) {
 		id := ids(t, 1)[0]
 		at := addr(t, text)
-		b.Hear(began, peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{at}})
+		b.Announced(began, peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{at}})
 		for i := range visits {
 			b.Visited(began.Add(time.Duration(i)*time.Minute), id, at, nil)
 		}

@@ -51,8 +51,8 @@ const (
 	maxVouching = 4
 )
 
-// gate decides on the roles of callers, and counts rejected requests.
-type gate struct {
+// authorizer decides on the roles of callers, and counts rejected requests.
+type authorizer struct {
 	leaf       func(id peer.ID) (is, proven bool) // see dht.DHT.Leaf
 	router     *rpc.Router
 	self       peer.ID
@@ -83,7 +83,7 @@ type standing struct {
 	until time.Time
 }
 
-var _ rpc.Gate = (*gate)(nil)
+var _ rpc.Authorizer = (*authorizer)(nil)
 
 // refusals are those of one peer.
 type refusals struct {
@@ -93,8 +93,8 @@ type refusals struct {
 	why      string
 }
 
-func newGate(room *ringRoom, router *rpc.Router) *gate {
-	return &gate{
+func newAuthorizer(room *ringServices, router *rpc.Router) *authorizer {
+	return &authorizer{
 		leaf: room.dht.Leaf, router: router, self: room.net.Self(), origin: room.net.Origin, crowds: make(map[string]int), confirming: make(chan struct{}, maxConfirming),
 		refusing: rate.NewLimiter(refusalRate, refusalRate), asking: make(map[question]chan struct{}),
 		unpacked: semaphore.NewWeighted(strangersMemory), ofWorkers: semaphore.NewWeighted(strangersMemory),
@@ -104,7 +104,7 @@ func newGate(room *ringRoom, router *rpc.Router) *gate {
 
 // Neighbour implements rpc.Gate. A peer that has only called is in the leaf set, but not a neighbor
 // yet.
-func (g *gate) Neighbour(id peer.ID) bool {
+func (g *authorizer) Neighbour(id peer.ID) bool {
 	if is, proven := g.leaf(id); is {
 		return proven
 	}
@@ -113,7 +113,7 @@ func (g *gate) Neighbour(id peer.ID) bool {
 }
 
 // left records a peer that left the leaf set, which was a neighbor if proven.
-func (g *gate) left(id peer.ID, proven bool) {
+func (g *authorizer) left(id peer.ID, proven bool) {
 	if !proven {
 		return
 	}
@@ -123,7 +123,7 @@ func (g *gate) left(id peer.ID, proven bool) {
 }
 
 // Member implements rpc.Gate: a member is the owner of its own position.
-func (g *gate) Member(ctx context.Context, id peer.ID) bool {
+func (g *authorizer) Member(ctx context.Context, id peer.ID) bool {
 	if id == g.self || g.Neighbour(id) || g.atItsPlace(id) {
 		return true
 	}
@@ -135,7 +135,7 @@ func (g *gate) Member(ctx context.Context, id peer.ID) bool {
 }
 
 // Works implements rpc.Gate.
-func (g *gate) Works(ctx context.Context, id peer.ID, of func() []string) bool {
+func (g *authorizer) Works(ctx context.Context, id peer.ID, of func() []string) bool {
 	if g.vouchedFor(id) || g.Member(ctx, id) {
 		return true
 	}
@@ -152,14 +152,14 @@ func (g *gate) Works(ctx context.Context, id peer.ID, of func() []string) bool {
 }
 
 // vouchedFor reports whether an owner of a host has confirmed a worker recently.
-func (g *gate) vouchedFor(id peer.ID) bool {
+func (g *authorizer) vouchedFor(id peer.ID) bool {
 	s := g.standing(question{id: id, works: true})
 	return s.yes && s.until.After(time.Now())
 }
 
 // confirmed returns the answer of the ring about a peer, cached or new; a negative answer is cached
 // for no.
-func (g *gate) confirmed(ctx context.Context, q question, no time.Duration, ask func(ctx context.Context) bool) bool {
+func (g *authorizer) confirmed(ctx context.Context, q question, no time.Duration, ask func(ctx context.Context) bool) bool {
 	for {
 		s, asked := g.asks(q)
 		if s.until.After(time.Now()) {
@@ -194,7 +194,7 @@ func (g *gate) confirmed(ctx context.Context, q question, no time.Duration, ask 
 
 // asks returns the cached answer, and if it has expired, a channel that is closed when another
 // request has got a new one; nil if this one must ask.
-func (g *gate) asks(q question) (s standing, asked <-chan struct{}) {
+func (g *authorizer) asks(q question) (s standing, asked <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s = g.standings[q]
@@ -209,7 +209,7 @@ func (g *gate) asks(q question) (s standing, asked <-chan struct{}) {
 }
 
 // asked wakes the requests that wait for an answer.
-func (g *gate) asked(q question) {
+func (g *authorizer) asked(q question) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	close(g.asking[q])
@@ -218,7 +218,7 @@ func (g *gate) asked(q question) {
 
 // remember caches an answer; negative ones are evicted first, because any peer can cause as many as
 // it likes. The lock is held.
-func (g *gate) remember(q question, s standing) {
+func (g *authorizer) remember(q question, s standing) {
 	if len(g.standings) >= maxStandings {
 		maps.DeleteFunc(g.standings, func(_ question, s standing) bool { return !s.yes || s.until.Before(time.Now()) })
 	}
@@ -229,7 +229,7 @@ func (g *gate) remember(q question, s standing) {
 }
 
 // standing returns the cached answer.
-func (g *gate) standing(q question) standing {
+func (g *authorizer) standing(q question) standing {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.standings[q]
@@ -237,7 +237,7 @@ func (g *gate) standing(q question) standing {
 
 // turn waits for permission to look up a caller; done releases it. It returns nil if ctx ends
 // before, or if the limit of the caller's network is reached.
-func (g *gate) turn(ctx context.Context, id peer.ID) (done func()) {
+func (g *authorizer) turn(ctx context.Context, id peer.ID) (done func()) {
 	origin := g.origin(id)
 	if !g.joins(origin) {
 		return nil
@@ -255,7 +255,7 @@ func (g *gate) turn(ctx context.Context, id peer.ID) (done func()) {
 }
 
 // joins counts one more caller of a network; false if the limit is reached.
-func (g *gate) joins(origin string) bool {
+func (g *authorizer) joins(origin string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if origin != "" && g.crowds[origin] >= maxConfirming/2 {
@@ -266,7 +266,7 @@ func (g *gate) joins(origin string) bool {
 }
 
 // leaves releases the count of joins.
-func (g *gate) leaves(origin string) {
+func (g *authorizer) leaves(origin string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.crowds[origin]--; g.crowds[origin] <= 0 {
@@ -275,13 +275,13 @@ func (g *gate) leaves(origin string) {
 }
 
 // found reports whether a lookup returns the peer as owner of a key.
-func (g *gate) found(ctx context.Context, id peer.ID, key ring.Key) bool {
+func (g *authorizer) found(ctx context.Context, id peer.ID, key ring.Key) bool {
 	l, err := g.router.Ring.Lookup(ctx, key)
 	return err == nil && l.Owner.ID == id
 }
 
 // Owns implements rpc.Gate. A lookup covers a whole arc: of adjacent keys the first is enough.
-func (g *gate) Owns(ctx context.Context, id peer.ID, keys []ring.Key) []bool {
+func (g *authorizer) Owns(ctx context.Context, id peer.ID, keys []ring.Key) []bool {
 	own := make([]bool, len(keys))
 	lookups := 0
 	for i, key := range keys {
@@ -303,18 +303,18 @@ func (g *gate) Owns(ctx context.Context, id peer.ID, keys []ring.Key) []bool {
 
 // near is Neighbour for workers, which may also be known as owners of their position. Attachment
 // does not count: any peer gets it on request.
-func (g *gate) near(worker string) bool {
+func (g *authorizer) near(worker string) bool {
 	id := peer.ID(worker)
 	return id == g.self || g.Neighbour(id) || g.atItsPlace(id)
 }
 
 // atItsPlace reports whether a peer owns its own position, as cached.
-func (g *gate) atItsPlace(id peer.ID) bool {
+func (g *authorizer) atItsPlace(id peer.ID) bool {
 	return g.believed(id, ring.PeerKey([]byte(id)))
 }
 
 // believed reports whether a peer owns a key, as cached.
-func (g *gate) believed(id peer.ID, key ring.Key) bool {
+func (g *authorizer) believed(id peer.ID, key ring.Key) bool {
 	if is, proven := g.leaf(id); is && !proven {
 		return false
 	}
@@ -323,13 +323,13 @@ func (g *gate) believed(id peer.ID, key ring.Key) bool {
 }
 
 // unasked counts ignored outcomes.
-func (g *gate) unasked(id peer.ID, outcomes int) {
+func (g *authorizer) unasked(id peer.ID, outcomes int) {
 	g.count(id, "Session", rpc.Refuse("%d outcomes of hosts without a lease", outcomes))
 }
 
 // Unpacks implements rpc.Gate. Untrusted peers share one memory limit; so do workers confirmed by a
 // host's owner.
-func (g *gate) Unpacks(ctx context.Context, id peer.ID, bytes int64) (done func(), err error) {
+func (g *authorizer) Unpacks(ctx context.Context, id peer.ID, bytes int64) (done func(), err error) {
 	bytes = min(bytes, strangersMemory)
 	room := g.unpacked
 	if g.vouchedFor(id) {
@@ -350,7 +350,7 @@ func (g *gate) Unpacks(ctx context.Context, id peer.ID, bytes int64) (done func(
 }
 
 // Turned implements rpc.Gate.
-func (g *gate) Turned(id peer.ID, request string, why error) {
+func (g *authorizer) Turned(id peer.ID, request string, why error) {
 	g.count(id, request, why)
 	if !g.Neighbour(id) && !g.refusing.Allow() {
 		time.Sleep(refusalPause) // the caller cannot cancel it
@@ -358,7 +358,7 @@ func (g *gate) Turned(id peer.ID, request string, why error) {
 }
 
 // count counts a rejected request.
-func (g *gate) count(id peer.ID, request string, why error) {
+func (g *authorizer) count(id peer.ID, request string, why error) {
 	text := fmt.Sprintf("%.200q", why.Error()) // may contain text of the caller
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -375,7 +375,7 @@ func (g *gate) count(id peer.ID, request string, why error) {
 }
 
 // forget removes the oldest entry.
-func (g *gate) forget() {
+func (g *authorizer) forget() {
 	if len(g.turned) < maxTurned {
 		return
 	}
@@ -389,7 +389,7 @@ func (g *gate) forget() {
 }
 
 // refused returns the recent rejections, by peer.
-func (g *gate) refused() map[peer.ID]control.Refusals {
+func (g *authorizer) refused() map[peer.ID]control.Refusals {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	list := make(map[peer.ID]control.Refusals, len(g.turned))

@@ -1,5 +1,5 @@
 // Package jobs implements the job services of a peer: [Service] stores the jobs whose keys this
-// peer owns and sends their seeds, [Book] holds all jobs that the peer works for, and [Poster]
+// peer owns and sends their seeds, [Registry] holds all jobs that the peer works for, and [Poster]
 // accepts jobs from users.
 //
 // Invariants:
@@ -55,8 +55,8 @@ const metAtOnce = 1 << 17
 // errUnknown is returned for jobs unknown to this peer and to the job's owner.
 var errUnknown = errors.New("unknown job")
 
-// BookDeps are the dependencies of a Book.
-type BookDeps struct {
+// RegistryDeps are the dependencies of a Registry.
+type RegistryDeps struct {
 	// Owners calls the owners of jobs.
 	Owners rpc.Owners
 	// Keep stores specs, under [KeyPrefix].
@@ -69,16 +69,16 @@ type BookDeps struct {
 	Log     *slog.Logger // reports unavailable jobs
 }
 
-// Book holds the jobs that this peer works for: immutable specs, and states as of the last refresh.
-// Specs are stored on disk too, so that a crawl continues when the job's owner is gone: the peer
-// posts them again to the next owner.
-type Book struct {
-	deps BookDeps
+// Registry holds the jobs that this peer works for: immutable specs, and states as of the last
+// refresh. Specs are stored on disk too, so that a crawl continues when the job's owner is gone:
+// the peer posts them again to the next owner.
+type Registry struct {
+	deps RegistryDeps
 
 	mu    sync.RWMutex // guards known, wanted, met and turned
 	known map[job.ID]*known
 	// wanted holds the unknown jobs to be requested.
-	wanted map[job.ID]wish
+	wanted map[job.ID]request
 	// met holds truncated hashes of unknown jobs that did not fit into wanted.
 	met  []uint32
 	seed maphash.Seed
@@ -87,8 +87,8 @@ type Book struct {
 	kick   chan struct{}
 }
 
-// wish is a request for an unknown job.
-type wish struct {
+// request is a request for an unknown job.
+type request struct {
 	since time.Time
 	again bool // requested twice: it precedes jobs that may not exist
 }
@@ -109,13 +109,13 @@ type known struct {
 	failed bool          // the last refresh had no reply: others go first
 }
 
-func know(spec *job.Spec, s job.Standing) *known {
+func newKnown(spec *job.Spec, s job.Standing) *known {
 	return &known{spec: spec.Bare(), Standing: s, at: ring.JobKey(spec.ID.String()), pause: refreshEvery}
 }
 
-// NewBook reads the specs on disk into memory up to its limit, unfinished jobs first.
-func NewBook(d BookDeps) (*Book, error) {
-	b := &Book{deps: d, known: make(map[job.ID]*known), wanted: make(map[job.ID]wish), seed: maphash.MakeSeed(), turned: make(map[job.ID]turned), kick: make(chan struct{}, 1)}
+// NewRegistry reads the specs on disk into memory up to its limit, unfinished jobs first.
+func NewRegistry(d RegistryDeps) (*Registry, error) {
+	b := &Registry{deps: d, known: make(map[job.ID]*known), wanted: make(map[job.ID]request), seed: maphash.MakeSeed(), turned: make(map[job.ID]turned), kick: make(chan struct{}, 1)}
 	var bad error
 	var over []job.ID
 	err := d.Keep.Scan([]byte(KeyPrefix), kv.PrefixEnd([]byte(KeyPrefix)), func(_, value []byte) bool {
@@ -127,7 +127,7 @@ func NewBook(d BookDeps) (*Book, error) {
 		if b.turn(spec) != nil {
 			return true
 		}
-		b.known[spec.ID] = know(spec, s)
+		b.known[spec.ID] = newKnown(spec, s)
 		if len(b.known) > maxKnown {
 			over = append(over, b.evict()...)
 		}
@@ -144,7 +144,7 @@ func NewBook(d BookDeps) (*Book, error) {
 
 // Job returns the spec and state of a job from memory; an unknown job is requested in the
 // background.
-func (b *Book) Job(id job.ID) (*job.Spec, job.State, bool) {
+func (b *Registry) Job(id job.ID) (*job.Spec, job.State, bool) {
 	if k, ok := b.look(id); ok {
 		return k.spec, k.State, true
 	}
@@ -153,7 +153,7 @@ func (b *Book) Job(id job.ID) (*job.Spec, job.State, bool) {
 }
 
 // look returns the current entry of a job.
-func (b *Book) look(id job.ID) (k known, ok bool) {
+func (b *Registry) look(id job.ID) (k known, ok bool) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if at := b.known[id]; at != nil {
@@ -163,7 +163,7 @@ func (b *Book) look(id job.ID) (k known, ok bool) {
 }
 
 // Want requests an unknown job in the background.
-func (b *Book) Want(id job.ID) {
+func (b *Registry) Want(id job.ID) {
 	b.mu.Lock()
 	if b.turnedAway(id) == nil {
 		b.want(id)
@@ -174,7 +174,7 @@ func (b *Book) Want(id job.ID) {
 
 // want queues a request for a job. Untrusted peers may invent IDs, each of which appears once: if
 // the queue is full, an ID that appears again replaces another. Called with the lock held.
-func (b *Book) want(id job.ID) {
+func (b *Registry) want(id job.ID) {
 	w, again := b.wanted[id]
 	if !again {
 		w.since = time.Now()
@@ -193,7 +193,7 @@ func (b *Book) want(id job.ID) {
 }
 
 // meet remembers a job for a while, and reports whether it was remembered before.
-func (b *Book) meet(id job.ID) bool {
+func (b *Registry) meet(id job.ID) bool {
 	if b.met == nil {
 		b.met = make([]uint32, metAtOnce)
 	}
@@ -206,7 +206,7 @@ func (b *Book) meet(id job.ID) bool {
 
 // turnedAway returns the reason why a job must not be requested at present; nil if it may be.
 // Called with the lock held.
-func (b *Book) turnedAway(id job.ID) error {
+func (b *Registry) turnedAway(id job.ID) error {
 	if t := b.turned[id]; time.Now().Before(t.until) {
 		return t.err
 	}
@@ -215,7 +215,7 @@ func (b *Book) turnedAway(id job.ID) error {
 
 // turn rejects a job that this peer does not accept, and logs it once. Called with the lock held,
 // or before the book is shared.
-func (b *Book) turn(spec *job.Spec) error {
+func (b *Registry) turn(spec *job.Spec) error {
 	err := b.deps.Whose.Takes(spec)
 	if err == nil {
 		return nil
@@ -232,7 +232,7 @@ func (b *Book) turn(spec *job.Spec) error {
 }
 
 // Spec returns the spec of a job, which it requests from the owner if unknown.
-func (b *Book) Spec(ctx context.Context, id job.ID) (*job.Spec, error) {
+func (b *Registry) Spec(ctx context.Context, id job.ID) (*job.Spec, error) {
 	if spec, _, ok := b.Job(id); ok {
 		return spec, nil
 	}
@@ -251,9 +251,9 @@ func (b *Book) Spec(ctx context.Context, id job.ID) (*job.Spec, error) {
 	return nil, errUnknown
 }
 
-// find loads an unknown job into the book: from disk, if it did not fit into memory, or from its
-// owner.
-func (b *Book) find(ctx context.Context, id job.ID) error {
+// find loads an unknown job into the registry: from disk, if it did not fit into memory, or from
+// its owner.
+func (b *Registry) find(ctx context.Context, id job.ID) error {
 	spec, s, err := b.kept(id)
 	if errors.Is(err, errUnknown) {
 		_, err = b.get(ctx, id)
@@ -266,7 +266,7 @@ func (b *Book) find(ctx context.Context, id job.ID) error {
 }
 
 // kept reads a job from disk, with its seeds.
-func (b *Book) kept(id job.ID) (*job.Spec, job.Standing, error) {
+func (b *Registry) kept(id job.ID) (*job.Spec, job.Standing, error) {
 	value, ok, err := b.deps.Keep.Get(keyOf(id))
 	if err == nil && !ok {
 		err = errUnknown
@@ -282,12 +282,12 @@ func (b *Book) kept(id job.ID) (*job.Spec, job.Standing, error) {
 }
 
 // Draw requests a part of the budget from a job's owner.
-func (b *Book) Draw(ctx context.Context, id job.ID, d *wire.Draw) (*wire.JobReply, error) {
+func (b *Registry) Draw(ctx context.Context, id job.ID, d *wire.Draw) (*wire.JobReply, error) {
 	return b.ask(ctx, id, &wire.JobRequest{Draw: d})
 }
 
 // all returns the known jobs.
-func (b *Book) all() []known {
+func (b *Registry) all() []known {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	out := make([]known, 0, len(b.known))
@@ -298,7 +298,7 @@ func (b *Book) all() []known {
 }
 
 // Run refreshes the book until ctx ends.
-func (b *Book) Run(ctx context.Context) error {
+func (b *Registry) Run(ctx context.Context) error {
 	for _, k := range b.all() {
 		b.deps.Changed(k.spec, k.State)
 	}
@@ -317,7 +317,7 @@ func (b *Book) Run(ctx context.Context) error {
 	}
 }
 
-func (b *Book) runWanted(ctx context.Context) {
+func (b *Registry) runWanted(ctx context.Context) {
 	tick := time.NewTicker(refreshEvery)
 	defer tick.Stop()
 	for {
@@ -331,7 +331,7 @@ func (b *Book) runWanted(ctx context.Context) {
 	}
 }
 
-func (b *Book) fetchWanted(ctx context.Context) {
+func (b *Registry) fetchWanted(ctx context.Context) {
 	b.mu.RLock()
 	var ids, once []job.ID
 	for id, w := range b.wanted { // in random order, so each has its turn
@@ -352,7 +352,7 @@ func (b *Book) fetchWanted(ctx context.Context) {
 }
 
 // giveUp drops a job that was not found for long.
-func (b *Book) giveUp(id job.ID) {
+func (b *Registry) giveUp(id job.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if w, ok := b.wanted[id]; ok && time.Since(w.since) >= wantedFor {
@@ -361,7 +361,7 @@ func (b *Book) giveUp(id job.ID) {
 }
 
 // ask sends a request to the owner of a job.
-func (b *Book) ask(ctx context.Context, id job.ID, req *wire.JobRequest) (*wire.JobReply, error) {
+func (b *Registry) ask(ctx context.Context, id job.ID, req *wire.JobRequest) (*wire.JobReply, error) {
 	req.Id = id[:]
 	reply, err := jobMethod.CallOwner(ctx, b.deps.Owners, ring.JobKey(id.String()), req)
 	if err != nil {
@@ -374,7 +374,7 @@ func (b *Book) ask(ctx context.Context, id job.ID, req *wire.JobRequest) (*wire.
 }
 
 // one sends a request with the job's record as its reply, and stores the record.
-func (b *Book) one(ctx context.Context, id job.ID, req *wire.JobRequest) (*wire.Job, error) {
+func (b *Registry) one(ctx context.Context, id job.ID, req *wire.JobRequest) (*wire.Job, error) {
 	reply, err := b.ask(ctx, id, req)
 	if err != nil {
 		return nil, err
@@ -383,14 +383,14 @@ func (b *Book) one(ctx context.Context, id job.ID, req *wire.JobRequest) (*wire.
 		return nil, fmt.Errorf("job %s: reply with %d records", id, len(reply.GetJobs()))
 	}
 	rec := reply.GetJobs()[0]
-	return rec, b.note(id, rec)
+	return rec, b.store(id, rec)
 }
 
-func (b *Book) get(ctx context.Context, id job.ID) (*wire.Job, error) {
+func (b *Registry) get(ctx context.Context, id job.ID) (*wire.Job, error) {
 	return b.one(ctx, id, &wire.JobRequest{Get: true})
 }
 
-func (b *Book) post(ctx context.Context, spec *job.Spec) (*wire.Job, error) {
+func (b *Registry) post(ctx context.Context, spec *job.Spec) (*wire.Job, error) {
 	return b.one(ctx, spec.ID, &wire.JobRequest{Post: spec.Wire()})
 }
 
@@ -398,7 +398,7 @@ func (b *Book) post(ctx context.Context, spec *job.Spec) (*wire.Job, error) {
 const statesTried = 3
 
 // setState changes the state of a job at its owner. A signed job needs the poster's key.
-func (b *Book) setState(ctx context.Context, id job.ID, state job.State) (rec *wire.Job, err error) {
+func (b *Registry) setState(ctx context.Context, id job.ID, state job.State) (rec *wire.Job, err error) {
 	for range statesTried {
 		req := &wire.JobRequest{SetState: uint32(state)}
 		if k, ok := b.look(id); !ok || k.spec.Signed() {
@@ -417,7 +417,7 @@ func (b *Book) setState(ctx context.Context, id job.ID, state job.State) (rec *w
 }
 
 // sign signs a request to change the state of a job, if the job is signed.
-func (b *Book) sign(id job.ID, rec *wire.Job, req *wire.JobRequest) error {
+func (b *Registry) sign(id job.ID, rec *wire.Job, req *wire.JobRequest) error {
 	spec := rec.GetSpec()
 	if len(spec.GetSignature()) == 0 {
 		return nil
@@ -451,8 +451,8 @@ func (e *foreignError) Error() string {
 	return fmt.Sprintf("job %s: only its poster's key %s can change it, and this peer has key %s: use the peer that posted it, or --job-key FILE with that key", e.id, e.poster, e.mine)
 }
 
-// note stores a record in the book.
-func (b *Book) note(id job.ID, rec *wire.Job) error {
+// store stores a record in the registry.
+func (b *Registry) store(id job.ID, rec *wire.Job) error {
 	spec, err := job.FromWire(rec.GetSpec())
 	if err != nil {
 		return err
@@ -467,9 +467,9 @@ func (b *Book) note(id job.ID, rec *wire.Job) error {
 	return b.learn(spec, standingOf(rec))
 }
 
-// learn merges a received state of a job into the book, as far as it is authenticated, and stores
-// it on disk. The spec must include its seeds.
-func (b *Book) learn(spec *job.Spec, heard job.Standing) error {
+// learn merges a received state of a job into the registry, as far as it is authenticated, and
+// stores it on disk. The spec must include its seeds.
+func (b *Registry) learn(spec *job.Spec, heard job.Standing) error {
 	if err := heard.Validate(); err != nil {
 		return fmt.Errorf("job %s: %w", spec.ID, err)
 	}
@@ -490,7 +490,7 @@ func (b *Book) learn(spec *job.Spec, heard job.Standing) error {
 		if len(b.known) >= maxKnown {
 			over = b.evict()
 		}
-		k = know(spec, heard)
+		k = newKnown(spec, heard)
 		b.known[spec.ID] = k
 	case k.Merge(heard) == k.Standing:
 		b.mu.Unlock()
@@ -514,7 +514,7 @@ func (b *Book) learn(spec *job.Spec, heard job.Standing) error {
 
 // evict removes a job from memory to add another, and returns jobs to be deleted from disk: a
 // finished one, if any. Others are loaded on demand. Called with the lock held.
-func (b *Book) evict() (over []job.ID) {
+func (b *Registry) evict() (over []job.ID) {
 	for id, k := range b.known {
 		if k.State == job.StateCanceled || k.State == job.StateDone {
 			delete(b.known, id)

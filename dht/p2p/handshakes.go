@@ -22,42 +22,44 @@ import (
 const (
 	// handshakeTime is the timeout of a handshake over TCP: some round trips on a bad line.
 	handshakeTime = 8 * time.Second
-	// maxKnocks is the number of pending handshakes over TCP. One more closes the oldest of the
+	// maxHandshakes is the number of pending handshakes over TCP. One more closes the oldest of the
 	// network that has most, silent ones first. When a whole ring starts, all its peers dial in the
 	// same second.
-	maxKnocks = 128
+	maxHandshakes = 128
 	// wordTime is how long a connection counts as active after its first bytes.
 	wordTime = time.Second
-	// addressKnocks is the limit per address in the public profile: half of libp2p's connection limit.
-	addressKnocks = 4
-	// maxQUICKnocks is the number of pending handshakes over QUIC, half of it for one network. They
-	// cannot be closed from here, so one more is refused. quic-go ends idle ones after five seconds.
-	maxQUICKnocks = 64
-	// unprovenKnocks is the number of QUIC handshakes without address validation; further ones are
+	// addressHandshakes is the limit per address in the public profile: half of libp2p's connection
+	// limit.
+	addressHandshakes = 4
+	// maxQUICHandshakes is the number of pending handshakes over QUIC, half of it for one network.
+	// They cannot be closed from here, so one more is refused. quic-go ends idle ones after five
+	// seconds.
+	maxQUICHandshakes = 64
+	// unprovenHandshakes is the number of QUIC handshakes without address validation; further ones are
 	// validated first, which costs the client a round trip.
-	unprovenKnocks = 16
+	unprovenHandshakes = 16
 	// namelessStreams is the number of streams of one peer without a negotiated protocol; one more is
 	// reset. Our streams negotiate with their first bytes. allNameless is the limit of all peers.
 	namelessStreams = 24
 	allNameless     = 2048
 )
 
-// door is the resource manager with a limit on pending handshakes by origin. It is safe for
-// concurrent use.
-type door struct {
+// handshakeLimiter is the resource manager with a limit on pending handshakes by origin. It is safe
+// for concurrent use.
+type handshakeLimiter struct {
 	network.ResourceManager
 	perAddress int // limit of handshakes over TCP
 
-	mu       sync.Mutex // guards the fields below
-	tcp      []*knock   // oldest first
-	quic     []*knock
+	mu       sync.Mutex   // guards the fields below
+	tcp      []*handshake // oldest first
+	quic     []*handshake
 	nameless map[peer.ID]int // streams
 }
 
-// knock is a pending handshake with its libp2p scope, which reports when it ends.
-type knock struct {
+// handshake is a pending handshake with its libp2p scope, which reports when it ends.
+type handshake struct {
 	network.ConnManagementScope
-	door             *door
+	limiter          *handshakeLimiter
 	address, network netip.Prefix
 
 	// Over TCP:
@@ -68,61 +70,61 @@ type knock struct {
 
 // speaks reports whether bytes were received on a connection, recently enough that the handshake
 // may still be pending.
-func (k *knock) speaks(now time.Time) bool {
+func (k *handshake) speaks(now time.Time) bool {
 	heard := k.heard.Load()
 	return heard != nil && now.Sub(*heard) <= wordTime
 }
 
-// heardConn is a connection that records the time of the first bytes.
-type heardConn struct {
+// timedConn is a connection that records the time of the first bytes.
+type timedConn struct {
 	manet.Conn
-	knock *knock
+	handshake *handshake
 }
 
 // Read implements net.Conn.
-func (c heardConn) Read(b []byte) (int, error) {
+func (c timedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if n > 0 && c.knock.heard.Load() == nil {
+	if n > 0 && c.handshake.heard.Load() == nil {
 		now := time.Now()
-		c.knock.heard.Store(&now)
+		c.handshake.heard.Store(&now)
 	}
 	return n, err
 }
 
 // Done implements network.ResourceScopeSpan: the handshake failed, or the connection has ended
 // since.
-func (k *knock) Done() {
-	k.door.entered(k)
+func (k *handshake) Done() {
+	k.limiter.entered(k)
 	k.ConnManagementScope.Done()
 }
 
 // SetPeer implements network.ConnManagementScope. Over QUIC the handshake has ended then; over TCP
 // the multiplexer is still to be negotiated.
-func (k *knock) SetPeer(p peer.ID) error {
+func (k *handshake) SetPeer(p peer.ID) error {
 	if k.conn == nil {
-		k.door.entered(k)
+		k.limiter.entered(k)
 	}
 	return k.ConnManagementScope.SetPeer(p)
 }
 
-// errCrowd refuses a handshake over QUIC, or a stream.
-var errCrowd = errors.New("too many pending handshakes or unidentified streams")
+// errTooManyPending refuses a handshake over QUIC, or a stream.
+var errTooManyPending = errors.New("too many pending handshakes or unidentified streams")
 
 // OpenConnection implements network.ResourceManager. It counts incoming QUIC connections;
 // doorListener counts those over TCP.
-func (d *door) OpenConnection(dir network.Direction, usefd bool, from ma.Multiaddr) (network.ConnManagementScope, error) {
+func (d *handshakeLimiter) OpenConnection(dir network.Direction, usefd bool, from ma.Multiaddr) (network.ConnManagementScope, error) {
 	if _, err := from.ValueForProtocol(ma.P_QUIC_V1); dir != network.DirInbound || err != nil || isRelayed(from) {
 		return d.ResourceManager.OpenConnection(dir, usefd, from)
 	}
-	k := d.newKnock(from)
+	k := d.newHandshake(from)
 	d.mu.Lock()
-	crowd := len(d.quic) >= maxQUICKnocks || count(d.quic, k.sameNetwork) >= maxQUICKnocks/2
+	crowd := len(d.quic) >= maxQUICHandshakes || count(d.quic, k.sameNetwork) >= maxQUICHandshakes/2
 	if !crowd {
 		d.quic = append(d.quic, k)
 	}
 	d.mu.Unlock()
 	if crowd {
-		return nil, errCrowd
+		return nil, errTooManyPending
 	}
 	scope, err := d.ResourceManager.OpenConnection(dir, usefd, from)
 	if err != nil {
@@ -135,7 +137,7 @@ func (d *door) OpenConnection(dir network.Direction, usefd bool, from ma.Multiad
 
 // OpenStream implements network.ResourceManager. libp2p limits streams without a protocol only for
 // all peers together.
-func (d *door) OpenStream(of peer.ID, dir network.Direction) (network.StreamManagementScope, error) {
+func (d *handshakeLimiter) OpenStream(of peer.ID, dir network.Direction) (network.StreamManagementScope, error) {
 	if dir != network.DirInbound {
 		return d.ResourceManager.OpenStream(of, dir)
 	}
@@ -146,7 +148,7 @@ func (d *door) OpenStream(of peer.ID, dir network.Direction) (network.StreamMana
 	}
 	d.mu.Unlock()
 	if crowd {
-		return nil, errCrowd
+		return nil, errTooManyPending
 	}
 	n := &nameless{done: sync.OnceFunc(func() { d.named(of) })}
 	var err error
@@ -158,7 +160,7 @@ func (d *door) OpenStream(of peer.ID, dir network.Direction) (network.StreamMana
 }
 
 // named releases a stream whose protocol is negotiated, or that has ended.
-func (d *door) named(of peer.ID) {
+func (d *handshakeLimiter) named(of peer.ID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.nameless[of]--; d.nameless[of] == 0 {
@@ -185,34 +187,34 @@ func (n *nameless) Done() {
 }
 
 // VerifySourceAddress implements network.ResourceManager.
-func (d *door) VerifySourceAddress(from net.Addr) bool {
+func (d *handshakeLimiter) VerifySourceAddress(from net.Addr) bool {
 	d.mu.Lock()
-	crowd := len(d.quic) >= unprovenKnocks
+	crowd := len(d.quic) >= unprovenHandshakes
 	d.mu.Unlock()
 	return crowd || d.ResourceManager.VerifySourceAddress(from)
 }
 
-// knocked adds a TCP connection, and closes another one if that exceeds the limit.
-func (d *door) knocked(c manet.Conn, scope network.ConnManagementScope) *knock {
-	k := d.newKnock(c.RemoteMultiaddr())
+// admit adds a TCP connection, and closes another one if that exceeds the limit.
+func (d *handshakeLimiter) admit(c manet.Conn, scope network.ConnManagementScope) *handshake {
+	k := d.newHandshake(c.RemoteMultiaddr())
 	k.ConnManagementScope, k.conn = scope, c
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.tcp = append(d.tcp, k)
 	k.timer = time.AfterFunc(handshakeTime, func() { _ = c.Close() })
 	if surplus := d.surplus(k); surplus != nil {
-		d.tcp = slices.DeleteFunc(d.tcp, func(other *knock) bool { return other == surplus })
+		d.tcp = slices.DeleteFunc(d.tcp, func(other *handshake) bool { return other == surplus })
 		surplus.timer.Reset(0) // closes it, outside the lock
 	}
 	return k
 }
 
 // surplus returns the connection to close after a new one. The lock is held.
-func (d *door) surplus(last *knock) *knock {
+func (d *handshakeLimiter) surplus(last *handshake) *handshake {
 	if count(d.tcp, last.sameAddress) > d.perAddress {
 		return first(d.tcp, last.sameAddress)
 	}
-	if len(d.tcp) <= maxKnocks {
+	if len(d.tcp) <= maxHandshakes {
 		return nil
 	}
 	of := make(map[netip.Prefix]int)
@@ -221,17 +223,17 @@ func (d *door) surplus(last *knock) *knock {
 		of[k.network]++
 		most = max(most, of[k.network])
 	}
-	return first(d.tcp, func(k *knock) bool { return of[k.network] == most })
+	return first(d.tcp, func(k *handshake) bool { return of[k.network] == most })
 }
 
 // first returns the oldest silent handshake, or else the oldest; the last has just arrived and
 // cannot have sent anything.
-func first(knocks []*knock, which func(*knock) bool) (found *knock) {
+func first(handshakes []*handshake, which func(*handshake) bool) (found *handshake) {
 	now := time.Now()
-	for i, k := range knocks {
+	for i, k := range handshakes {
 		switch {
 		case !which(k):
-		case i < len(knocks)-1 && !k.speaks(now):
+		case i < len(handshakes)-1 && !k.speaks(now):
 			return k
 		case found == nil:
 			found = k
@@ -241,19 +243,19 @@ func first(knocks []*knock, which func(*knock) bool) (found *knock) {
 }
 
 // entered removes a connection whose handshake has succeeded or failed.
-func (d *door) entered(k *knock) {
+func (d *handshakeLimiter) entered(k *handshake) {
 	if k.timer != nil {
 		k.timer.Stop()
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	is := func(other *knock) bool { return other == k }
+	is := func(other *handshake) bool { return other == k }
 	d.tcp, d.quic = slices.DeleteFunc(d.tcp, is), slices.DeleteFunc(d.quic, is)
 }
 
-// newKnock records where a connection comes from.
-func (d *door) newKnock(from ma.Multiaddr) *knock {
-	k := &knock{door: d}
+// newHandshake records where a connection comes from.
+func (d *handshakeLimiter) newHandshake(from ma.Multiaddr) *handshake {
+	k := &handshake{limiter: d}
 	k.address, k.network = comesFrom(from)
 	return k
 }
@@ -295,11 +297,11 @@ func originOf(from ma.Multiaddr) string {
 	return network.String()
 }
 
-func (k *knock) sameAddress(other *knock) bool { return k.address == other.address }
-func (k *knock) sameNetwork(other *knock) bool { return k.network == other.network }
+func (k *handshake) sameAddress(other *handshake) bool { return k.address == other.address }
+func (k *handshake) sameNetwork(other *handshake) bool { return k.network == other.network }
 
-func count(knocks []*knock, which func(*knock) bool) (n int) {
-	for _, k := range knocks {
+func count(handshakes []*handshake, which func(*handshake) bool) (n int) {
+	for _, k := range handshakes {
 		if which(k) {
 			n++
 		}
@@ -307,30 +309,31 @@ func count(knocks []*knock, which func(*knock) bool) (n int) {
 	return n
 }
 
-// doorUpgrader reports incoming TCP connections and completed handshakes to the door.
-type doorUpgrader struct {
+// limitedUpgrader reports incoming TCP connections and completed handshakes to the
+// handshakeLimiter.
+type limitedUpgrader struct {
 	transport.Upgrader
-	door *door
+	limiter *handshakeLimiter
 }
 
 // UpgradeGatedMaListener implements transport.Upgrader.
-func (u doorUpgrader) UpgradeGatedMaListener(t transport.Transport, l transport.GatedMaListener) transport.Listener {
-	return enteredListener{u.Upgrader.UpgradeGatedMaListener(t, doorListener{l, u.door})}
+func (u limitedUpgrader) UpgradeGatedMaListener(t transport.Transport, l transport.GatedMaListener) transport.Listener {
+	return enteredListener{u.Upgrader.UpgradeGatedMaListener(t, limitedListener{l, u.limiter})}
 }
 
-type doorListener struct {
+type limitedListener struct {
 	transport.GatedMaListener
-	door *door
+	limiter *handshakeLimiter
 }
 
 // Accept implements transport.GatedMaListener.
-func (l doorListener) Accept() (manet.Conn, network.ConnManagementScope, error) {
+func (l limitedListener) Accept() (manet.Conn, network.ConnManagementScope, error) {
 	c, scope, err := l.GatedMaListener.Accept()
 	if err != nil {
 		return nil, nil, err
 	}
-	k := l.door.knocked(c, scope)
-	return heardConn{c, k}, k, nil
+	k := l.limiter.admit(c, scope)
+	return timedConn{c, k}, k, nil
 }
 
 type enteredListener struct{ transport.Listener }
@@ -339,8 +342,8 @@ type enteredListener struct{ transport.Listener }
 func (l enteredListener) Accept() (transport.CapableConn, error) {
 	c, err := l.Listener.Accept()
 	if err == nil {
-		if k, ok := c.Scope().(*knock); ok {
-			k.door.entered(k)
+		if k, ok := c.Scope().(*handshake); ok {
+			k.limiter.entered(k)
 		}
 	}
 	return c, err

@@ -15,32 +15,32 @@ import (
 // listener processes the announcements of other peers and passes them to the other parts.
 type listener struct {
 	*step
-	hood       *hood
-	serving    *serving
-	exchange   *exchange
-	introducer *introducer
-	candidates *candidates
-	suspicion  *suspicion
-	dead       tombstones
-	resting    resting
-	detached   resting // workers refused until they may attach again
-	attach     *workers.Attach
-	guests     *workers.Guests
+	neighborhood *neighborhood
+	serving      *serving
+	exchange     *exchange
+	introducer   *introducer
+	candidates   *candidates
+	suspicion    *suspicion
+	dead         tombstones
+	resting      resting
+	detached     resting // workers refused until they may attach again
+	attach       *workers.Attach
+	guests       *workers.Guests
 }
 
 // stabilized processes the answer to an introduction or a stabilize round.
 func (l *listener) stabilized(now time.Time, to Peer, said *wire.Neighbours, fresh bool, err error) {
-	if n := l.hood.peers[to.Key()]; n != nil {
+	if n := l.neighborhood.peers[to.Key()]; n != nil {
 		n.asking = false
 	}
 	if err != nil || said == nil || peer.ID(said.GetSelf().GetId()) != to.ID {
 		l.suspicion.failed(now, to)
 		return
 	}
-	l.hear(now, said, fresh)
-	if n := l.hood.peers[to.Key()]; n != nil && !n.proven {
+	l.receive(now, said, fresh)
+	if n := l.neighborhood.peers[to.Key()]; n != nil && !n.proven {
 		n.proven = true
-		l.tell(LeavesChanged{})
+		l.emit(LeavesChanged{})
 	}
 }
 
@@ -50,11 +50,11 @@ func (l *listener) stabilized(now time.Time, to Peer, said *wire.Neighbours, fre
 func (l *listener) called(now time.Time, said *wire.Neighbours, fresh bool) {
 	p, state := member.Of(said.GetSelf()), said.GetState()
 	goodbye := state == wire.State_STATE_LEAVING || state == wire.State_STATE_WORKER
-	n := l.hood.peers[p.Key()]
+	n := l.neighborhood.peers[p.Key()]
 	switch {
 	case l.serving.state != Joining || goodbye || n != nil && n.proven:
-		l.hear(now, said, fresh)
-		n = l.hood.peers[p.Key()]
+		l.receive(now, said, fresh)
+		n = l.neighborhood.peers[p.Key()]
 	case n == nil && !l.resting.rests(now, p.ID) && !l.introducer.silent.rests(now, p.ID):
 		l.dead.drop(p)
 		l.introducer.consider(now, p.ID, []Peer{p})
@@ -64,18 +64,18 @@ func (l *listener) called(now time.Time, said *wire.Neighbours, fresh bool) {
 	}
 }
 
-// hear processes the announcement of a live peer, from a request or an answer. If not fresh, it may
-// have waited while this peer was suspended: it then proves that the sender lives, but does not
+// receive processes the announcement of a live peer, from a request or an answer. If not fresh, it
+// may have waited while this peer was suspended: it then proves that the sender lives, but does not
 // help a joining peer to start serving.
-func (l *listener) hear(now time.Time, said *wire.Neighbours, fresh bool) {
+func (l *listener) receive(now time.Time, said *wire.Neighbours, fresh bool) {
 	p := member.Of(said.GetSelf())
 	if p.ID == l.self.ID {
 		return
 	}
 	l.candidates.drop(p.Key())
-	said, whole := l.hood.completed(p.Key(), said)
+	said, whole := l.neighborhood.completed(p.Key(), said)
 	if l.serving.state == Worker { // the sender takes us for a ring peer
-		l.attach.Hear(append(listed(said), p)...)
+		l.attach.AddCandidates(append(listed(said), p)...)
 		return
 	}
 	if said.GetState() == wire.State_STATE_WORKER {
@@ -84,11 +84,11 @@ func (l *listener) hear(now time.Time, said *wire.Neighbours, fresh bool) {
 		return
 	}
 	if l.guests.Drop(p.ID) { // it is a ring peer now
-		l.tell(AttachedChanged{})
+		l.emit(AttachedChanged{})
 	}
 	if said.GetState() == wire.State_STATE_LEAVING {
 		l.suspicion.left(now, p)
-		l.introducer.hearsay(now, p.ID, listed(said))
+		l.introducer.named(now, p.ID, listed(said))
 		return
 	}
 	if l.resting.rests(now, p.ID) {
@@ -97,27 +97,27 @@ func (l *listener) hear(now time.Time, said *wire.Neighbours, fresh bool) {
 	l.serving.met(now)
 	l.dead.drop(p)
 	delete(l.serving.fences, p.ID)
-	l.hood.insert(now, p)
-	if n := l.hood.peers[p.Key()]; n != nil {
+	l.neighborhood.insert(now, p)
+	if n := l.neighborhood.peers[p.Key()]; n != nil {
 		if n.peer.Incarnation != p.Incarnation || !slices.EqualFunc(n.peer.Addrs, p.Addrs, bytes.Equal) {
-			l.hood.told = nil
+			l.neighborhood.encoded = nil
 		}
-		n.peer, n.heard, n.failures, n.retry, n.thirds = p, now, 0, time.Time{}, nil
+		n.peer, n.lastHeard, n.failures, n.retry, n.thirds = p, now, 0, time.Time{}, nil
 		n.holds = said.GetKnown()
 		if !whole {
 			return // it lives; it sends its lists when it learns that we lack them
 		}
 		if fresh || l.serving.state != Joining {
-			n.said = wordOf(now, p, said)
+			n.last = wordOf(now, p, said)
 		}
-		quiet := n.weighed == l.hood.version && sameLists(n.lists, said)
-		n.lists, n.weighed = said, l.hood.version
+		quiet := n.weighed == l.neighborhood.version && sameLists(n.lists, said)
+		n.lists, n.weighed = said, l.neighborhood.version
 		if quiet {
 			return // a quiet ring repeats the same announcement
 		}
 	}
 	l.exchange.missing(now, p.Key(), said)
-	l.introducer.hearsay(now, p.ID, listed(said))
+	l.introducer.named(now, p.ID, listed(said))
 }
 
 func listed(said *wire.Neighbours) []Peer {
@@ -140,7 +140,7 @@ func (l *listener) attached(now time.Time, req *wire.AttachRequest) *wire.Messag
 			l.detached.rest(now, p.ID, l.cfg.Interval)
 		}
 	case l.serving.state == Serving && !l.detached.rests(now, p.ID):
-		if l.hood.peers[p.Key()] != nil { // a ring peer until now; its goodbye was lost
+		if l.neighborhood.peers[p.Key()] != nil { // a ring peer until now; its goodbye was lost
 			l.suspicion.left(now, p)
 		}
 		origin := ""
@@ -150,8 +150,8 @@ func (l *listener) attached(now time.Time, req *wire.AttachRequest) *wire.Messag
 		accepted, changed = l.guests.Take(now, p, origin)
 	}
 	if changed {
-		l.tell(AttachedChanged{})
+		l.emit(AttachedChanged{})
 	}
-	around := l.hood.members()
+	around := l.neighborhood.members()
 	return attachResponse(accepted, around[:min(len(around), wire.MaxPeers)])
 }

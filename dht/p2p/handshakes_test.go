@@ -44,14 +44,14 @@ func TestSilentSocketsKeepNobodyOut(t *testing.T) {
 	})
 }
 
-// TestWhoEnteredIsNotCounted: a connection whose handshake has ended is no knock any more, and a
-// stream that named its protocol is not nameless.
+// TestWhoEnteredIsNotCounted: a connection whose handshake has ended is no handshake any more, and
+// a stream that named its protocol is not nameless.
 func TestWhoEnteredIsNotCounted(t *testing.T) {
 	overBoth(t, func(n *Net) { n.Handle("echo", echo) }, func(t *testing.T, client, server *Net) {
 		if _, err := client.Call(t.Context(), server.self, "echo", []byte("here")); err != nil {
 			t.Fatal(err)
 		}
-		d, ok := server.host.Network().ResourceManager().(*door)
+		d, ok := server.host.Network().ResourceManager().(*handshakeLimiter)
 		if !ok {
 			t.Fatalf("the resource manager is a %T", server.host.Network().ResourceManager())
 		}
@@ -211,24 +211,24 @@ func netAddr(t *testing.T, n *Net, protocol int) net.Addr {
 // the network that has the most.
 func TestDoorClosesWhoCrowds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &door{perAddress: addressKnocks}
-		knock := func(from string) *visitor { return knockFrom(t, d, from) }
-		good := knock("/ip4/192.0.2.1/tcp/1")
+		d := &handshakeLimiter{perAddress: addressHandshakes}
+		handshake := func(from string) *visitor { return knockFrom(t, d, from) }
+		good := handshake("/ip4/192.0.2.1/tcp/1")
 		var crowd []*visitor
-		for i := range addressKnocks + 1 {
-			crowd = append(crowd, knock(fmt.Sprintf("/ip4/198.51.100.1/tcp/%d", i+1)))
+		for i := range addressHandshakes + 1 {
+			crowd = append(crowd, handshake(fmt.Sprintf("/ip4/198.51.100.1/tcp/%d", i+1)))
 		}
 		wantOpen(t, "the oldest of a crowded address", false, crowd[:1])
 		wantOpen(t, "others", true, append(crowd[1:], good))
 		crowd = nil
-		for i := range maxKnocks {
-			crowd = append(crowd, knock(fmt.Sprintf("/ip4/203.0.113.%d/tcp/1", i+1)))
+		for i := range maxHandshakes {
+			crowd = append(crowd, handshake(fmt.Sprintf("/ip4/203.0.113.%d/tcp/1", i+1)))
 		}
 		wantOpen(t, "the oldest of a crowded network", false, crowd[:1])
 		wantOpen(t, "the newest of it", true, crowd[len(crowd)-1:])
 		wantOpen(t, "another network's", true, []*visitor{good})
-		home := knock("/ip6/2001:db8:1::1/tcp/1")
-		home.knock.Done()
+		home := handshake("/ip6/2001:db8:1::1/tcp/1")
+		home.handshake.Done()
 		time.Sleep(handshakeTime + 1)
 		wantOpen(t, "one after its time", false, []*visitor{good})
 		wantOpen(t, "one that has entered", true, []*visitor{home})
@@ -239,20 +239,20 @@ func TestDoorClosesWhoCrowds(t *testing.T) {
 // long ago.
 func TestDoorKeepsWhoSpeaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &door{perAddress: maxKnocks}
-		knock := func() *visitor { return knockFrom(t, d, "/ip4/192.0.2.1/tcp/1") }
-		speaks, silent := knock(), knock()
-		if n, err := (heardConn{speaks, speaks.knock}).Read(make([]byte, 1)); n != 1 || err != nil {
+		d := &handshakeLimiter{perAddress: maxHandshakes}
+		handshake := func() *visitor { return knockFrom(t, d, "/ip4/192.0.2.1/tcp/1") }
+		speaks, silent := handshake(), handshake()
+		if n, err := (timedConn{speaks, speaks.handshake}).Read(make([]byte, 1)); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
 		var crowd []*visitor
-		for range maxKnocks - 1 {
-			crowd = append(crowd, knock())
+		for range maxHandshakes - 1 {
+			crowd = append(crowd, handshake())
 		}
 		wantOpen(t, "the oldest, which speaks", true, []*visitor{speaks})
 		wantOpen(t, "the oldest that is silent", false, []*visitor{silent})
 		time.Sleep(wordTime + 1)
-		knock()
+		handshake()
 		wantOpen(t, "the oldest, which spoke long ago", false, []*visitor{speaks})
 		wantOpen(t, "the others", true, crowd)
 	})
@@ -261,19 +261,19 @@ func TestDoorKeepsWhoSpeaks(t *testing.T) {
 // visitor is a connection that says whether it was closed.
 type visitor struct {
 	manet.Conn
-	from   ma.Multiaddr
-	knock  *knock
-	closed atomic.Bool
+	from      ma.Multiaddr
+	handshake *handshake
+	closed    atomic.Bool
 }
 
-func knockFrom(t *testing.T, d *door, from string) *visitor {
+func knockFrom(t *testing.T, d *handshakeLimiter, from string) *visitor {
 	t.Helper()
 	addr, err := ma.NewMultiaddr(from)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &visitor{from: addr}
-	c.knock = d.knocked(c, &network.NullScope{})
+	c.handshake = d.admit(c, &network.NullScope{})
 	synctest.Wait()
 	return c
 }
@@ -299,7 +299,7 @@ func wantOpen(t *testing.T, what string, want bool, conns []*visitor) {
 // TestDoorRefusesCrowdsOfQUIC: a network has half of all handshakes over QUIC at most, and who
 // comes late proves its address.
 func TestDoorRefusesCrowdsOfQUIC(t *testing.T) {
-	d := &door{ResourceManager: &network.NullResourceManager{}}
+	d := &handshakeLimiter{ResourceManager: &network.NullResourceManager{}}
 	open := func(from string) network.ConnManagementScope {
 		addr, err := ma.NewMultiaddr(from)
 		if err != nil {
@@ -312,13 +312,13 @@ func TestDoorRefusesCrowdsOfQUIC(t *testing.T) {
 		return scope
 	}
 	var crowd []network.ConnManagementScope
-	for i := range maxQUICKnocks/2 + 8 {
+	for i := range maxQUICHandshakes/2 + 8 {
 		if scope := open(fmt.Sprintf("/ip4/203.0.113.%d/udp/1/quic-v1", i+1)); scope != nil {
 			crowd = append(crowd, scope)
 		}
 	}
-	if len(crowd) != maxQUICKnocks/2 || !d.VerifySourceAddress(nil) {
-		t.Errorf("%d let in, want %d; addresses are to be proven: %v", len(crowd), maxQUICKnocks/2, d.VerifySourceAddress(nil))
+	if len(crowd) != maxQUICHandshakes/2 || !d.VerifySourceAddress(nil) {
+		t.Errorf("%d let in, want %d; addresses are to be proven: %v", len(crowd), maxQUICHandshakes/2, d.VerifySourceAddress(nil))
 	}
 	if open("/ip4/192.0.2.1/udp/1/quic-v1") == nil {
 		t.Error("another network is kept out")

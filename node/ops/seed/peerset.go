@@ -12,19 +12,19 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 )
 
-// Peer is the state of one peer in the book. The JSON names are those of the state file.
+// Peer is the state of one peer in the set. The JSON names are those of the state file.
 type Peer struct {
-	ID       peer.ID               `json:"id"`                // its ID
-	Address  string                `json:"address,omitempty"` // multiaddr of the last response, without /p2p; empty: never
-	Told     []string              `json:"told,omitempty"`    // multiaddrs last announced by others
-	Heard    time.Time             `json:"heard"`             // when it was discovered
-	Visited  time.Time             `json:"visited,omitzero"`  // time of the last visit
-	Answered time.Time             `json:"answered,omitzero"` // time of the last response
-	Visits   int                   `json:"visits"`            // number of visits
-	Answers  int                   `json:"answers"`           // number of responses
-	Failed   int                   `json:"failed,omitempty"`  // consecutive visits without a response
-	Error    string                `json:"error,omitempty"`   // error of the last of those
-	Windows  [len(measures)]Window `json:"windows,omitempty"` // reliability by window, shortest first
+	ID        peer.ID               `json:"id"`                // its ID
+	Address   string                `json:"address,omitempty"` // multiaddr of the last response, without /p2p; empty: never
+	Announced []string              `json:"told,omitempty"`    // multiaddrs last announced by others
+	FirstSeen time.Time             `json:"heard"`             // when it was discovered
+	Visited   time.Time             `json:"visited,omitzero"`  // time of the last visit
+	Answered  time.Time             `json:"answered,omitzero"` // time of the last response
+	Visits    int                   `json:"visits"`            // number of visits
+	Answers   int                   `json:"answers"`           // number of responses
+	Failed    int                   `json:"failed,omitempty"`  // consecutive visits without a response
+	Error     string                `json:"error,omitempty"`   // error of the last of those
+	Windows   [len(measures)]Window `json:"windows,omitempty"` // reliability by window, shortest first
 
 	visiting bool
 	ips      []netip.Addr // of Told
@@ -79,7 +79,7 @@ func (p *Peer) Rank(now time.Time) (Rank, string) {
 
 // addrs returns the addresses to visit: first that of the last response.
 func (p *Peer) addrs() (list []ma.Multiaddr) {
-	for _, text := range append([]string{p.Address}, p.Told...) {
+	for _, text := range append([]string{p.Address}, p.Announced...) {
 		if a, err := ma.NewMultiaddr(text); text != "" && err == nil && len(list) < maxAddrs {
 			list = append(list, a)
 		}
@@ -87,22 +87,22 @@ func (p *Peer) addrs() (list []ma.Multiaddr) {
 	return list
 }
 
-// Rules configure a book.
+// Rules configure a PeerSet.
 type Rules struct {
 	Public bool          // public addresses only, and one peer per network in a response
 	Every  time.Duration // interval of visits of a peer that responds
 	Most   int           // maximum peers
 }
 
-// Book is the set of discovered peers. It is a state machine without I/O, not safe for concurrent
-// use.
-type Book struct {
+// PeerSet is the set of discovered peers. It is a state machine without I/O, not safe for
+// concurrent use.
+type PeerSet struct {
 	rules Rules
 	peers map[peer.ID]*Peer
 }
 
-// NewBook returns an empty book.
-func NewBook(rules Rules) *Book { return &Book{rules: rules, peers: make(map[peer.ID]*Peer)} }
+// NewPeerSet returns an empty set.
+func NewPeerSet(rules Rules) *PeerSet { return &PeerSet{rules: rules, peers: make(map[peer.ID]*Peer)} }
 
 const (
 	// longestWait is the maximum backoff between visits of a peer that does not respond; it doubles up
@@ -112,15 +112,15 @@ const (
 	lastTry = 8
 	// lost is the time without a response after which a peer is removed.
 	lost = 30 * 24 * time.Hour
-	// crowd limits the peers per IP address that never responded, in the public profile: forged peers
-	// must not cause endless connections to one address.
-	crowd = 16
+	// maxSilentPerAddress limits the peers per IP address that never responded, in the public profile:
+	// forged peers must not cause endless connections to one address.
+	maxSilentPerAddress = 16
 	// maxError limits the text of an error, in bytes.
 	maxError = 200
 )
 
-// Hear records announced addresses of a peer.
-func (b *Book) Hear(now time.Time, info peer.AddrInfo) {
+// Announced records announced addresses of a peer.
+func (b *PeerSet) Announced(now time.Time, info peer.AddrInfo) {
 	var told []string
 	for _, a := range info.Addrs {
 		if usable(a, b.rules.Public) && len(told) < maxAddrs {
@@ -132,25 +132,26 @@ func (b *Book) Hear(now time.Time, info peer.AddrInfo) {
 	}
 	p := b.peers[info.ID]
 	if p == nil {
-		if b.crowded(told) || !b.room() {
+		if b.addressFull(told) || !b.room() {
 			return
 		}
-		p = &Peer{ID: info.ID, Heard: now}
+		p = &Peer{ID: info.ID, FirstSeen: now}
 		b.peers[info.ID] = p
 	}
-	p.tell(told)
+	p.setAddrs(told)
 }
 
-// tell records announced addresses.
-func (p *Peer) tell(told []string) {
-	p.Told, p.ips = told, make([]netip.Addr, len(told))
+// setAddrs records announced addresses.
+func (p *Peer) setAddrs(told []string) {
+	p.Announced, p.ips = told, make([]netip.Addr, len(told))
 	for i, text := range told {
 		p.ips[i] = ipOf(text)
 	}
 }
 
-// crowded reports whether one of the addresses has crowd peers that never responded.
-func (b *Book) crowded(told []string) bool {
+// addressFull reports whether one of the addresses has maxSilentPerAddress peers that never
+// responded.
+func (b *PeerSet) addressFull(told []string) bool {
 	if !b.rules.Public {
 		return false
 	}
@@ -161,12 +162,12 @@ func (b *Book) crowded(told []string) bool {
 			n++
 		}
 	}
-	return n >= crowd
+	return n >= maxSilentPerAddress
 }
 
-// room removes a peer if the book is full, and reports whether there is space. It keeps peers that
+// room removes a peer if the set is full, and reports whether there is space. It keeps peers that
 // respond and peers not yet visited.
-func (b *Book) room() bool {
+func (b *PeerSet) room() bool {
 	if len(b.peers) < b.rules.Most {
 		return true
 	}
@@ -196,9 +197,9 @@ func worse(p, q *Peer) int {
 }
 
 // due returns the time of the next visit of a peer.
-func (b *Book) due(p *Peer) time.Time {
+func (b *PeerSet) due(p *Peer) time.Time {
 	if p.Visits == 0 {
-		return p.Heard
+		return p.FirstSeen
 	}
 	wait := b.rules.Every
 	for i := 1; i < p.Failed && wait < longestWait; i++ {
@@ -209,7 +210,7 @@ func (b *Book) due(p *Peer) time.Time {
 
 // Due returns up to n peers due for a visit, included ones first, and marks them as being visited
 // until Visited.
-func (b *Book) Due(now time.Time, n int) []peer.AddrInfo {
+func (b *PeerSet) Due(now time.Time, n int) []peer.AddrInfo {
 	var list []*Peer
 	for _, p := range b.peers {
 		if !p.visiting && !b.due(p).After(now) {
@@ -234,7 +235,7 @@ func (b *Book) Due(now time.Time, n int) []peer.AddrInfo {
 }
 
 // Visited records the result of a visit: the address of a response, or the error.
-func (b *Book) Visited(now time.Time, id peer.ID, at ma.Multiaddr, err error) {
+func (b *PeerSet) Visited(now time.Time, id peer.ID, at ma.Multiaddr, err error) {
 	p := b.peers[id]
 	if p == nil {
 		return
@@ -243,7 +244,7 @@ func (b *Book) Visited(now time.Time, id peer.ID, at ma.Multiaddr, err error) {
 		err = errors.New("no response from a usable address")
 	}
 	for i, m := range measures {
-		p.Windows[i].note(err == nil, max(now.Sub(p.Visited), 0), m.span)
+		p.Windows[i].record(err == nil, max(now.Sub(p.Visited), 0), m.span)
 	}
 	p.visiting, p.Visited = false, now
 	p.Visits++
@@ -263,14 +264,14 @@ func (b *Book) Visited(now time.Time, id peer.ID, at ma.Multiaddr, err error) {
 }
 
 // Released unmarks a peer as being visited, without a result.
-func (b *Book) Released(id peer.ID) {
+func (b *PeerSet) Released(id peer.ID) {
 	if p := b.peers[id]; p != nil {
 		p.visiting = false
 	}
 }
 
 // Visiting reports whether a visit is in progress.
-func (b *Book) Visiting() bool {
+func (b *PeerSet) Visiting() bool {
 	for _, p := range b.peers {
 		if p.visiting {
 			return true
@@ -280,7 +281,7 @@ func (b *Book) Visiting() bool {
 }
 
 // Answering returns the number of peers whose last visit succeeded.
-func (b *Book) Answering() (n int) {
+func (b *PeerSet) Answering() (n int) {
 	for _, p := range b.peers {
 		if p.Visits > 0 && p.Failed == 0 {
 			n++
@@ -290,7 +291,7 @@ func (b *Book) Answering() (n int) {
 }
 
 // Peers returns all peers, best first.
-func (b *Book) Peers() []Peer {
+func (b *PeerSet) Peers() []Peer {
 	list := make([]Peer, 0, len(b.peers))
 	for _, p := range b.peers {
 		list = append(list, *p)
@@ -299,25 +300,25 @@ func (b *Book) Peers() []Peer {
 	return list
 }
 
-// Restore adds peers of an earlier run to an empty book, best first, up to its limit. It skips
+// Restore adds peers of an earlier run to an empty set, best first, up to its limit. It skips
 // peers that are invalid or violate the rules, and sets times in the future to now.
-func (b *Book) Restore(now time.Time, list []Peer) {
+func (b *PeerSet) Restore(now time.Time, list []Peer) {
 	keep := func(text string) bool {
 		a, err := ma.NewMultiaddr(text)
 		return err == nil && usable(a, b.rules.Public)
 	}
 	for _, p := range list {
-		told := slices.DeleteFunc(p.Told[:min(len(p.Told), maxAddrs)], func(text string) bool { return !keep(text) })
+		told := slices.DeleteFunc(p.Announced[:min(len(p.Announced), maxAddrs)], func(text string) bool { return !keep(text) })
 		met := p.Answers > 0
 		if len(b.peers) >= b.rules.Most || p.ID.Validate() != nil || !met && len(told) == 0 || met && !keep(p.Address) {
 			continue
 		}
-		for _, at := range []*time.Time{&p.Heard, &p.Visited, &p.Answered} {
+		for _, at := range []*time.Time{&p.FirstSeen, &p.Visited, &p.Answered} {
 			if at.After(now) {
 				*at = now
 			}
 		}
-		p.tell(told)
+		p.setAddrs(told)
 		if p.network = ""; met {
 			p.network = networkOf(p.Address, b.rules.Public)
 		}
