@@ -67,7 +67,7 @@ func TestFlagsOfRunHaveAGroup(t *testing.T) {
 	run.LocalFlags() // brings in those that all commands share
 	in := make(map[string]int)
 	for _, g := range settings.Groups {
-		for _, name := range g.Flags() {
+		for _, name := range append(g.Flags(), g.Rare()...) {
 			in[name]++
 			if in[name] > 1 || run.Flags().Lookup(name) == nil {
 				t.Errorf("%s in %q is twice in the groups of settings, or no flag of run", name, g.Title)
@@ -79,7 +79,10 @@ func TestFlagsOfRunHaveAGroup(t *testing.T) {
 			t.Errorf("--%s of run is in no group: settings.Groups wants it", f.Name)
 		}
 	})
-	shown := help.Of(run, help.Width)
+	shown := help.Of(run, help.Width) + help.RareSettings(run)
+	if lines := strings.Count(help.Of(run, help.Width), "\n"); lines > 110 {
+		t.Errorf("run --help has %d lines, at most 110: move settings to Rare", lines)
+	}
 	run.Flags().VisitAll(func(f *pflag.Flag) {
 		if f.Hidden {
 			return

@@ -88,7 +88,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no peer running, 4 timed out, 5 r
 			root.AddCommand(cmd)
 		}
 	}
-	root.AddCommand(newTopics()...)
+	run, _, _ := root.Find([]string{"run"}) // added above
+	root.AddCommand(newTopics(run)...)
 	root.SetHelpCommandGroupID("Set up:")
 	help.Install(root)
 	groups(root)

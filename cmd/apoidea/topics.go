@@ -6,19 +6,24 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/help"
 	"github.com/apoidea/apoidea/node/lab/experiment"
 )
 
 // newTopics are the help topics.
-func newTopics() []*cobra.Command {
+func newTopics(run *cobra.Command) []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "distances", Short: "Emulated RTTs between peers and sites (--latency)", Long: aboutDistances},
 		{Use: "experiments", Short: "The experiments and their papers", Long: aboutExperiments()},
 		{Use: "placement", Short: "Placement strategies (--placement)", Long: aboutPlacement},
 		{Use: "seeds", Short: "Seed URLs, entry peers and founding a ring", Long: aboutSeeds},
+		{Use: "settings", Short: "Settings of run beyond those of run --help", Long: aboutSettings + help.RareSettings(run)},
 		{Use: "words", Short: "Glossary", Long: aboutWords()},
 	}
 }
+
+const aboutSettings = `Further settings of run and cluster up. Each is a flag, a key of the configuration file (apoidea config init), and a variable such as APOIDEA_REPLICAS.
+`
 
 const aboutLimits = `Resource limits of a peer. Each is a flag of run, a key of the configuration file, and can be changed at run time by "limits set":
 

@@ -83,6 +83,9 @@ func usageOf(cmd *cobra.Command, width int) string {
 	for _, g := range flagsOf(cmd) {
 		fmt.Fprintf(&b, "\n%s\n%s\n", g.title, fill(strings.TrimRight(g.flags.FlagUsages(), "\n"), width))
 	}
+	if takesPeer(cmd) {
+		b.WriteString("\nMore settings, as flags or keys of the configuration file: apoidea help settings\n")
+	}
 	if cmd.HasAvailableSubCommands() {
 		fmt.Fprintf(&b, "\nDetails of a command: %s COMMAND --help\n", cmd.CommandPath())
 	}
@@ -93,6 +96,33 @@ func usageOf(cmd *cobra.Command, width int) string {
 type titledFlags struct {
 	title string
 	flags *pflag.FlagSet
+}
+
+// takesPeer reports whether a command has the flags of a peer.
+func takesPeer(cmd *cobra.Command) bool { return cmd.Flags().Lookup("placement") != nil }
+
+// RareSettings returns the settings that run --help leaves out, by group.
+func RareSettings(run *cobra.Command) string {
+	var b strings.Builder
+	for _, g := range settings.Groups {
+		if set := setOf(run, g.Rare()); set.HasFlags() {
+			title, _, _ := strings.Cut(strings.TrimSuffix(g.Title, ":"), " (")
+			fmt.Fprintf(&b, "\n%s:\n\n%s", title, set.FlagUsages())
+		}
+	}
+	return b.String()
+}
+
+// setOf returns flags of a command as help shows them.
+func setOf(cmd *cobra.Command, names []string) *pflag.FlagSet {
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	set.SortFlags = false
+	for _, name := range names {
+		if f := cmd.Flags().Lookup(name); f != nil {
+			set.AddFlag(legibleFlag(f))
+		}
+	}
+	return set
 }
 
 // flagsOf groups the flags of a command: its own flags, those of a peer by settings.Groups, and
@@ -113,14 +143,14 @@ func flagsOf(cmd *cobra.Command) (parts []titledFlags) {
 		}
 	}
 	own, shared := listed(cmd.LocalFlags()), listed(cmd.InheritedFlags())
-	if cmd.Flags().Lookup("placement") == nil {
+	if !takesPeer(cmd) {
 		part("Flags:", own)
 		part("Flags of every command:", shared)
 		return parts
 	}
 	var grouped []string
 	for _, g := range settings.Groups {
-		grouped = append(grouped, g.Flags()...)
+		grouped = append(append(grouped, g.Flags()...), g.Rare()...)
 	}
 	part("Flags:", slices.DeleteFunc(own, func(f *pflag.Flag) bool { return f.Name == "help" || slices.Contains(grouped, f.Name) }))
 	for _, g := range settings.Groups {
