@@ -20,7 +20,7 @@ func neverTwice(t *testing.T, s *dhtsim.Sim, apart func(i, j int) bool) {
 	t.Helper()
 	failed := false
 	s.OnStep = func() {
-		if !failed && s.Overlaps(apart) > 0 {
+		if !failed && overlaps(s, apart) > 0 {
 			failed = true
 			t.Errorf("a key is served twice at %v", s.Now().Format("15:04:05.000"))
 		}
@@ -114,7 +114,7 @@ func TestOneServesUnderFaults(t *testing.T) {
 		neverTwice(t, s, apart)
 		s.Partition(apart)
 		s.Run(time.Minute)
-		if got := s.Served(); got < 1.99 || got > 2.01 {
+		if got := served(s); got < 1.99 || got > 2.01 {
 			t.Errorf("two halves serve %.2f circles", got)
 		}
 		s.Partition(nil)

@@ -12,7 +12,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/node"
-	"github.com/apoidea/apoidea/node/lab/internet"
 	"github.com/apoidea/apoidea/node/latency"
 	"github.com/apoidea/apoidea/node/ops/volunteer"
 	"github.com/apoidea/apoidea/node/services/placer"
@@ -218,7 +217,7 @@ func (r *Peer) distances() (*latency.Plan, error) {
 		}
 		return nil, nil //nolint:nilnil // no distances are emulated
 	}
-	net, err := internet.Load(internet.Options{RTT: r.Latency})
+	net, err := latency.LoadMatrix(r.Latency, false)
 	if err != nil {
 		return nil, fmt.Errorf("%w: --latency: %w", ErrUsage, err)
 	}

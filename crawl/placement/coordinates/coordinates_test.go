@@ -99,16 +99,18 @@ func TestVivaldiBounds(t *testing.T) {
 		t.Error("two that coincide stay where they are, want a random direction")
 	}
 	for range 200 {
-		v.Update(&here, 0)
+		if v.Update(&here, 0); v.at == fresh() {
+			t.Fatal("reset by a sample of nothing")
+		}
 	}
-	if v.at.Height <= 0 || v.at.Error > maxError || v.resets != 0 {
-		t.Errorf("after many samples of nothing: %+v, %d resets", v.at, v.resets)
+	if v.at.Height <= 0 || v.at.Error > maxError {
+		t.Errorf("after many samples of nothing: %+v", v.at)
 	}
-	if ms := v.clamp(10 * time.Minute); ms != maxSample || v.Clamped() != 1 {
-		t.Errorf("a sample of ten minutes counts as %v ms, %d clamped", ms, v.Clamped())
+	if ms := clamp(10 * time.Minute); ms != maxSample {
+		t.Errorf("a sample of ten minutes counts as %v ms, want %v", ms, maxSample)
 	}
 	v.Update(&Coordinate{Vec: [Dimensions]float64{math.NaN()}}, 100)
-	if v.Resets() != 1 || v.at != fresh() {
+	if v.at != fresh() {
 		t.Errorf("after a remote that is no place: %+v, want it to begin anew", v.at)
 	}
 }
@@ -185,10 +187,13 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		v := NewVivaldi(rand.New(rand.NewPCG(1, 1)))
-		v.Update(&c, 50)
-		v.Update(&c, 90)
-		if d := v.at.Cost(&c); !(d >= 0 && d < 10*MaxMillis) || v.resets != 0 {
-			t.Errorf("distance %v to what was decoded, %d resets", d, v.resets)
+		for _, ms := range []float64{50, 90} {
+			if v.Update(&c, ms); v.at == fresh() {
+				t.Error("reset by what was decoded")
+			}
+		}
+		if d := v.at.Cost(&c); !(d >= 0 && d < 10*MaxMillis) {
+			t.Errorf("distance %v to what was decoded", d)
 		}
 		if again, err := Decode(c.Append(nil)); err != nil || again != c {
 			t.Errorf("%+v, %v after another round, want %+v", again, err, c)

@@ -4,11 +4,10 @@
 // Terms: a [Coordinate] is a position in a space of a few dimensions with a height, in
 // milliseconds. *Peers* have coordinates from the round trips of gossip, measured in user space, so
 // that a busy peer appears far away ([Gossip]). *Servers* have proxy coordinates from the duration
-// of downloads at peers, the *estimators* ([Servers]). A *cycle* estimates a batch of servers and
-// then assigns their remaining URLs to the peer nearest in the space ([Cycle] at the requester,
-// [Estimator] at the others, [Queue] for the URLs that a peer fetches). [Strategy] does the same
-// for a live node, where estimators alternate under leases of one URL, so that a host never has two
-// workers.
+// of downloads at peers, the *estimators* ([Servers]). [Strategy] assigns hosts to the peer nearest
+// in the space. Estimators alternate under leases of one URL, so that a host never has two workers.
+// The thesis' cycle, which estimates a batch of servers and then assigns their remaining URLs, is in
+// node/lab/experiment/coordinates.
 //
 // Everything here is a plain state machine: no goroutine, clock, disk or network, not safe for
 // concurrent use, and deterministic for a seed. The time is an argument.

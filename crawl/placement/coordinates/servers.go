@@ -60,7 +60,6 @@ type Servers struct {
 	byAddr  map[netip.Addr]*list.Element // of *server
 	recent  list.List
 	subnets map[netip.Prefix]netip.Addr // the most recently moved server of a subnet
-	clamped int
 }
 
 type server struct {
@@ -87,10 +86,7 @@ func (s *Servers) Observe(now time.Time, addr netip.Addr, estimator string, at *
 	w := v.window(estimator)
 	v.vivaldi.at.Error = s.aged(v, now)
 	v.heard = now
-	before := v.vivaldi.clamped
-	ms := v.vivaldi.clamp(took)
-	s.clamped += v.vivaldi.clamped - before
-	usual, ok := w.add(&s.cfg.Filter, ms)
+	usual, ok := w.add(&s.cfg.Filter, clamp(took))
 	if !ok {
 		return false
 	}
@@ -158,20 +154,6 @@ func (s *Servers) missed(now time.Time, addr netip.Addr, estimator string) {
 	if v := s.find(now, addr, false); v != nil {
 		w := v.window(estimator)
 		w.failed = min(w.failed+1, maxWindow)
-	}
-}
-
-// Len is the number of stored servers, Clamped that of clamped samples.
-func (s *Servers) Len() int { return len(s.byAddr) }
-
-// Clamped returns the number of clamped samples.
-func (s *Servers) Clamped() int { return s.clamped }
-
-// Drop removes a server.
-func (s *Servers) Drop(addr netip.Addr) {
-	if e := s.byAddr[addr]; e != nil {
-		s.recent.Remove(e)
-		s.remove(addr)
 	}
 }
 

@@ -1,23 +1,38 @@
 package coordinates
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 )
 
+// place is a peer with its coordinate.
+type place struct {
+	Peer string
+	At   Coordinate
+}
+
 // estimators are peers at the corners of a square.
-func estimators() []Place {
+func estimators() []place {
 	at := func(x, y float64) Coordinate {
 		return Coordinate{Vec: [Dimensions]float64{x, y}, Height: 5, Error: 0.1}
 	}
-	return []Place{{"a", at(0, 0)}, {"b", at(200, 0)}, {"c", at(0, 200)}, {"d", at(200, 200)}}
+	return []place{{"a", at(0, 0)}, {"b", at(200, 0)}, {"c", at(0, 200)}, {"d", at(200, 200)}}
+}
+
+// nearest returns the peer with the lowest cost.
+func nearest(to *Coordinate, peers []place) string {
+	return slices.MinFunc(peers, func(a, b place) int { return cmp.Compare(to.Cost(&a.At), to.Cost(&b.At)) }).Peer
 }
 
 var site = netip.MustParseAddr("192.0.2.7")
+
+func hostAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(i), 1}) }
 
 // teach lets estimators download from a server in turn.
 func teach(s *Servers, now time.Time, addr netip.Addr, truth *Coordinate, rounds int) {
@@ -67,8 +82,8 @@ func TestServersAreBounded(t *testing.T) {
 		teach(s, start, netip.AddrFrom4([4]byte{10, byte(i), 0, 1}), &truth, 1)
 		teach(s, start, site, &truth, 1)
 	}
-	if s.Len() != 10 || len(s.subnets) != 10 {
-		t.Errorf("%d servers and %d subnets, want 10", s.Len(), len(s.subnets))
+	if len(s.byAddr) != 10 || len(s.subnets) != 10 {
+		t.Errorf("%d servers and %d subnets, want 10", len(s.byAddr), len(s.subnets))
 	}
 	if s.Updates(site) != 120 {
 		t.Errorf("the server used all the time has %d updates, want 120", s.Updates(site))
@@ -79,13 +94,6 @@ func TestServersAreBounded(t *testing.T) {
 	}
 	if n := len(s.find(start, site, false).windows); n != maxEstimators {
 		t.Errorf("%d windows, want %d", n, maxEstimators)
-	}
-	if s.Observe(start, site, "late", &at, time.Hour); s.Clamped() != 1 {
-		t.Errorf("%d clamped, want 1", s.Clamped())
-	}
-	s.Drop(site)
-	if _, ok := s.At(start, site); ok {
-		t.Error("known after it was dropped")
 	}
 }
 
@@ -118,18 +126,20 @@ func TestPace(t *testing.T) {
 		then func(s *Servers)
 		slow bool
 	}{
-		"as before":          {func(s *Servers) { teach(s, start, site, &truth, 1) }, false},
-		"slower for all":     {func(s *Servers) { teach(s, start, site, &slow, 1) }, true},
-		"and as before":      {func(s *Servers) { teach(s, start, site, &slow, 3); teach(s, start, site, &truth, 1) }, false},
-		"new ground":         {func(s *Servers) { teach(s, start, site, &slow, 20) }, false},
-		"slower for one":     {func(s *Servers) { e := estimators()[rnd.IntN(4)]; s.Observe(start, site, e.Peer, &e.At, time.Minute) }, false},
-		"an unknown has one": {func(s *Servers) { s.Drop(site) }, false},
+		"as before":      {func(s *Servers) { teach(s, start, site, &truth, 1) }, false},
+		"slower for all": {func(s *Servers) { teach(s, start, site, &slow, 1) }, true},
+		"and as before":  {func(s *Servers) { teach(s, start, site, &slow, 3); teach(s, start, site, &truth, 1) }, false},
+		"new ground":     {func(s *Servers) { teach(s, start, site, &slow, 20) }, false},
+		"slower for one": {func(s *Servers) { e := estimators()[rnd.IntN(4)]; s.Observe(start, site, e.Peer, &e.At, time.Minute) }, false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := NewServers(DefaultServersConfig(), 1)
 			teach(s, start, site, &truth, 10)
 			tt.then(s)
+			if pace := s.Pace(netip.MustParseAddr("203.0.113.1")); pace != 1 {
+				t.Errorf("pace %v of an unknown server, want 1", pace)
+			}
 			if pace := s.Pace(site); pace > 1 != tt.slow || pace < 1 || pace > maxPace {
 				t.Errorf("pace %v, want slower %v", pace, tt.slow)
 			}

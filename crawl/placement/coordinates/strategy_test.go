@@ -90,8 +90,8 @@ func TestStrategyWithoutAnAddress(t *testing.T) {
 	}
 	s.Observe(&placement.Fetch{Host: "none"})
 	s.Observe(&placement.Fetch{Host: "failed", Site: hostAddr(1), Worker: "a", Failed: true})
-	if s.Servers().Len() != 1 {
-		t.Errorf("%d servers known, want one", s.Servers().Len())
+	if len(s.Servers().byAddr) != 1 {
+		t.Errorf("%d servers known, want one", len(s.Servers().byAddr))
 	}
 }
 

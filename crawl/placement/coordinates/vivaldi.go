@@ -17,7 +17,7 @@ const (
 	// one that begins near zero would stay there for long.
 	firstHeight = 10
 	// minSample and maxSample bound samples in ms: below is the resolution of clocks, above are
-	// timeouts. Those beyond are clamped and counted.
+	// timeouts. Those beyond are clamped.
 	minSample = 0.05
 	maxSample = 60_000
 	// coincide is the distance in ms below which a direction is undefined, so a random one is used.
@@ -31,8 +31,6 @@ type Vivaldi struct {
 	at      Coordinate
 	rnd     *rand.Rand
 	updates int
-	clamped int
-	resets  int
 }
 
 // NewVivaldi returns a coordinate at the origin with the maximum error. The random source separates
@@ -46,25 +44,8 @@ func fresh() Coordinate { return Coordinate{Height: firstHeight, Error: 1} }
 // At returns the coordinate.
 func (v *Vivaldi) At() Coordinate { return v.at }
 
-// Updates is the number of samples that moved it, Clamped that of clamped ones, Resets how often it
-// was reset.
-func (v *Vivaldi) Updates() int { return v.updates }
-
-// Clamped returns the number of clamped samples.
-func (v *Vivaldi) Clamped() int { return v.clamped }
-
-// Resets returns how often it was reset after leaving all bounds.
-func (v *Vivaldi) Resets() int { return v.resets }
-
-// clamp limits a sample to the bounds.
-func (v *Vivaldi) clamp(took time.Duration) float64 {
-	ms := millis(took)
-	if bounded := min(max(ms, minSample), maxSample); bounded != ms {
-		v.clamped++
-		return bounded
-	}
-	return ms
-}
+// clamp limits a sample to the bounds and returns it in ms.
+func clamp(took time.Duration) float64 { return min(max(millis(took), minSample), maxSample) }
 
 // Update moves it by a filtered sample, in ms, to a remote coordinate.
 func (v *Vivaldi) Update(remote *Coordinate, ms float64) {
@@ -80,7 +61,6 @@ func (v *Vivaldi) Update(remote *Coordinate, ms float64) {
 	v.updates++
 	if !v.sane() {
 		v.at = fresh()
-		v.resets++
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/placement/registry"
+	"github.com/apoidea/apoidea/node/latency"
 )
 
 // Internet is the network of crawlers and sites. Create one with [Load] or [Synthetic].
@@ -66,10 +67,11 @@ func Load(o Options) (*Internet, error) {
 		}
 		return Synthetic(o.Seed), nil
 	}
-	m, err := loadMatrix(o.RTT, o.Fill)
+	rtts, err := latency.LoadMatrix(o.RTT, o.Fill)
 	if err != nil {
-		return nil, fmt.Errorf("rtt matrix %s: %w", o.RTT, err)
+		return nil, err
 	}
+	m := &matrix{Matrix: rtts}
 	n := &Internet{hosts: m}
 	if o.Hierarchy != "" {
 		if n.networks, err = registry.Load(o.Hierarchy); err != nil {

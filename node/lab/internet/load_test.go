@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/apoidea/apoidea/node/latency"
 )
 
 func zipped(text string) string {
@@ -85,34 +86,6 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestMatrix(t *testing.T) {
-	const ms = time.Millisecond
-	text := "0,10,NaN,\n12,0,30,0\n20,NaN,0,NaN\n,0,NaN,0\n"
-	for name, c := range map[string]struct {
-		fill bool
-		i, j int
-		want time.Duration
-	}{
-		"the mean of both":      {false, 0, 1, 11 * ms},
-		"the one that is known": {false, 0, 2, 20 * ms},
-		"back":                  {false, 2, 1, 30 * ms},
-		"nothing is known":      {false, 0, 3, -1},
-		"nothing, filled":       {true, 3, 2, 20 * ms},
-		"rounded to nothing":    {false, 3, 1, minRTT},
-		"itself":                {false, 1, 1, beside},
-		"beyond, the same row":  {false, 1, 5, beside},
-		"beyond":                {false, 4, 9, 11 * ms},
-	} {
-		m, err := readMatrix(strings.NewReader(text), c.fill)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := m.RTT(c.i, c.j); got != c.want {
-			t.Errorf("%s: round trip %d to %d is %v, want %v", name, c.i, c.j, got, c.want)
-		}
-	}
-}
-
 func TestPrefixes(t *testing.T) {
 	load := func(seed uint64, prefixes, hierarchy string) *Internet {
 		n, err := Load(Options{Seed: seed, RTT: file(t, "rtt", square), Prefixes: file(t, "p", prefixes), Hierarchy: file(t, "h", hierarchy)})
@@ -154,43 +127,23 @@ func TestPrefixes(t *testing.T) {
 	}
 }
 
-func TestMatrixIsBounded(t *testing.T) {
-	wide := strings.Repeat("0,", maxMatrix) + "0\n"
-	if _, err := readMatrix(strings.NewReader(wide), false); err == nil || !strings.Contains(err.Error(), "columns") {
-		t.Errorf("error %v of a matrix too wide", err)
-	}
-}
-
-func FuzzMatrix(f *testing.F) {
-	f.Add([]byte("0,10\n12,0\n"))
-	f.Add([]byte("0,NaN\n,0\n"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		m, err := readMatrix(bytes.NewReader(data), true)
-		if err != nil {
-			return
-		}
-		for i := range min(m.n, 8) {
-			for j := range min(m.n, 8) {
-				if d := m.RTT(i, j); d <= 0 || d != m.RTT(j, i) {
-					t.Fatalf("round trip %d to %d: %v", i, j, d)
-				}
-			}
-		}
-	})
-}
-
 func FuzzPrefixes(f *testing.F) {
 	f.Add([]byte("node,prefix\n0,192.0.2.0/24\n"))
 	f.Add([]byte("prefix,country,node\n2001:db8::/127,de,3\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		m := &matrix{n: 3}
-		rows, err := readPrefixes(bytes.NewReader(data), m.n)
+		const size = 3
+		rtts, err := latency.ReadMatrix(strings.NewReader("0,1,1\n1,0,1\n1,1,0\n"), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &matrix{Matrix: rtts}
+		rows, err := readPrefixes(bytes.NewReader(data), size)
 		if err != nil {
 			return
 		}
 		m.settle(rows, 1)
 		for _, r := range rows {
-			if r.node < 0 || r.node >= m.n || !r.prefix.IsValid() || !m.addrs[r.node].IsValid() {
+			if r.node < 0 || r.node >= size || !r.prefix.IsValid() || !m.addrs[r.node].IsValid() {
 				t.Fatalf("%+v", r)
 			}
 		}

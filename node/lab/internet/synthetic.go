@@ -6,6 +6,8 @@ import (
 	"sort"
 	"sync/atomic"
 	"time"
+
+	"github.com/apoidea/apoidea/node/latency"
 )
 
 // Weights of drawn hosts. A company's or university's network has 1 site, the largest cloud
@@ -142,7 +144,7 @@ func (s *synthetic) RTT(i, j int) time.Duration {
 	}
 	a, b := s.host(i), s.host(j)
 	ms := a.lastMile + b.lastMile + s.way(a, b)
-	return max(time.Duration(ms*float64(time.Millisecond)), minRTT)
+	return max(time.Duration(ms*float64(time.Millisecond)), latency.MinRTT)
 }
 
 // way returns the milliseconds between the exchanges of two hosts' cities.

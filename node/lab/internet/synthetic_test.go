@@ -4,11 +4,13 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/placement/registry"
+	"github.com/apoidea/apoidea/node/latency"
 )
 
 // rnd is a generator of a fixed seed.
@@ -241,7 +243,11 @@ func TestSyntheticNeighboursSeeTheWorldAlike(t *testing.T) {
 }
 
 func TestDraw(t *testing.T) {
-	measured := &Internet{hosts: &matrix{n: 30, data: make([]time.Duration, 900)}}
+	rtts, err := latency.ReadMatrix(strings.NewReader(strings.Repeat(strings.Repeat("1,", 29)+"1\n", 30)), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	measured := &Internet{hosts: &matrix{Matrix: rtts}}
 	for name, c := range map[string]struct {
 		n            *Internet
 		peers, sites int

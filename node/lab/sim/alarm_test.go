@@ -10,7 +10,7 @@ import (
 
 // TestAlarm goes off at the earliest time that it is set to, once.
 func TestAlarm(t *testing.T) {
-	w := &crawl{Sim: dhtsim.NewSim(dhtsim.World{Seed: 1})}
+	w := &crawl{population: newPopulation(&dhtsim.World{Seed: 1}, 1, time.Hour, 0)}
 	c := &crawlPeer{Node: w.Join(), world: w}
 	var rang []time.Duration
 	begin := w.Now()

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"math"
 	"slices"
 	"time"
 
@@ -20,21 +19,14 @@ type ChurnConfig struct {
 	// For is the duration of churn; default 20 minutes.
 	For time.Duration
 	// Session is the median session length; default 60 minutes. Sessions are exponential, and each
-	// ends with a crash, never with a goodbye.
+	// ends with a crash, never with a goodbye; half of them drop no connection, like a power loss.
 	Session time.Duration
-	// Silent is the fraction of crashes that drop no connection, like a power loss; default 0.5,
-	// negative for none.
-	Silent float64
 	// Massacre is the fraction of peers that crash at once in the end; default a tenth, negative for
 	// none.
 	Massacre float64
-	// Loss is the fraction of lost messages.
-	Loss float64
 	// SampleEvery is the sampling interval, default 10 s, each with Lookups lookups, default 200.
 	SampleEvery time.Duration
 	Lookups     int // lookups per sample
-	// Ring is the configuration of all peers, except seed and memory.
-	Ring dht.Config
 	// Progress, if set, is called after each second of virtual time.
 	Progress func(done, all time.Duration)
 
@@ -45,7 +37,6 @@ func (c *ChurnConfig) fill() {
 	fill(&c.Peers, 10_000)
 	fill(&c.For, 20*time.Minute)
 	fill(&c.Session, time.Hour)
-	fill(&c.Silent, 0.5)
 	fill(&c.Massacre, 0.1)
 	fill(&c.SampleEvery, 10*time.Second)
 	fill(&c.Lookups, 200)
@@ -86,8 +77,6 @@ func (s *Sample) add(other *Sample) {
 // ChurnReport is the result of a run.
 type ChurnReport struct {
 	Samples []Sample // by time
-	// Founded is the time until the ring was consistent after all its peers were started at once.
-	Founded time.Duration
 	// Peers is the mean number of live peers under churn; Born and Died are the numbers of arrivals
 	// and crashes.
 	Peers      float64
@@ -110,23 +99,17 @@ type ChurnReport struct {
 	Events uint64
 }
 
-const (
-	// quiet is the time after which every owner must be right.
-	quiet = 30 * time.Second
-	// settleWithin is the timeout for a ring to become consistent.
-	settleWithin = 3 * time.Minute
-)
+// quiet is the time after which every owner must be right.
+const quiet = 30 * time.Second
 
 // RunChurn runs the simulation; the error is ctx's.
 func RunChurn(ctx context.Context, cfg ChurnConfig) (*ChurnReport, error) {
 	cfg.fill()
 	r := newChurn(cfg)
 	r.ring.Found(cfg.Peers)
-	founded, err := r.settle(ctx)
-	if err != nil {
+	if _, err := r.ring.settle(ctx); err != nil {
 		return nil, err
 	}
-	r.report.Founded = founded
 	for _, phase := range []func(context.Context) error{r.churn, r.calm, r.massacre} {
 		if err := phase(ctx); err != nil {
 			return nil, err
@@ -139,84 +122,22 @@ func RunChurn(ctx context.Context, cfg ChurnConfig) (*ChurnReport, error) {
 // churn is a run in progress.
 type churn struct {
 	cfg    ChurnConfig
-	ring   *dhtsim.Sim
+	ring   *population
 	report ChurnReport
 	begin  time.Duration // of churn
 	now    Sample        // being filled
-	alive  bool          // churn is active
-	passed time.Duration
 }
 
 func newChurn(cfg ChurnConfig) *churn {
-	return &churn{cfg: cfg, ring: dhtsim.NewSim(dhtsim.World{Seed: cfg.Seed, Internet: cfg.Internet, Loss: cfg.Loss, Config: cfg.Ring})}
-}
-
-// run advances time a second at a time, so that cancellation takes effect soon.
-func (c *churn) run(ctx context.Context, d time.Duration) error {
-	for d > 0 {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		slice := min(d, time.Second)
-		c.ring.Run(slice)
-		d -= slice
-		c.passed += slice
-		if c.cfg.Progress != nil {
-			c.cfg.Progress(c.passed, max(c.passed, c.cfg.For+2*time.Minute))
-		}
-	}
-	return nil
-}
-
-// settle waits until the ring is consistent and returns the time; negative if it timed out.
-func (c *churn) settle(ctx context.Context) (time.Duration, error) {
-	for waited := time.Duration(0); waited <= settleWithin; waited += time.Second {
-		if c.ring.Settled() == nil {
-			return waited, nil
-		}
-		if err := c.run(ctx, time.Second); err != nil {
-			return 0, err
-		}
-	}
-	return -1, nil
-}
-
-// mean returns the mean of an exponential distribution with that median.
-func mean(median time.Duration) time.Duration { return time.Duration(float64(median) / math.Ln2) }
-
-// exponential draws a duration.
-func (c *churn) exponential(mean time.Duration) time.Duration {
-	return time.Duration(c.ring.Rand.ExpFloat64() * float64(mean))
-}
-
-// live schedules a peer's crash.
-func (c *churn) live(p *dhtsim.Node) {
-	p.Host.After(c.exponential(mean(c.cfg.Session)), func() {
-		if c.alive && c.ring.Size() > 1 {
-			c.ring.KillAs(p, c.ring.Rand.Float64() < c.cfg.Silent)
-			c.report.Died++
-		}
-	})
-}
-
-// arrive starts new peers at the rate of crashes.
-func (c *churn) arrive() {
-	c.ring.After(c.exponential(mean(c.cfg.Session)/time.Duration(c.cfg.Peers)), func() {
-		if c.alive {
-			c.live(c.ring.Join())
-			c.report.Born++
-			c.arrive()
-		}
-	})
+	ring := newPopulation(&dhtsim.World{Seed: cfg.Seed, Internet: cfg.Internet}, cfg.Peers, cfg.Session, 0)
+	ring.length, ring.progress = cfg.For, cfg.Progress
+	return &churn{cfg: cfg, ring: ring}
 }
 
 // churn is the first phase: peers join and crash.
 func (c *churn) churn(ctx context.Context) error {
-	c.alive, c.begin = true, c.ring.Elapsed()
-	for _, p := range slices.Clone(c.ring.Living()) {
-		c.live(p)
-	}
-	c.arrive()
+	c.begin = c.ring.Elapsed()
+	c.ring.churn()
 	before := c.ring.Sent
 	n := int(c.cfg.For / c.cfg.SampleEvery)
 	for range n {
@@ -224,8 +145,9 @@ func (c *churn) churn(ctx context.Context) error {
 			return err
 		}
 	}
-	c.alive = false
+	c.ring.alive = false
 	r := &c.report
+	r.Born, r.Died = c.ring.born, c.ring.died
 	r.OwnedMin = 1
 	for i := range r.Samples {
 		s := &r.Samples[i]
@@ -246,7 +168,7 @@ func (c *churn) sample(ctx context.Context, sum *Sample) error {
 	for range c.cfg.Lookups {
 		c.ring.After(time.Duration(c.ring.Rand.Int64N(int64(c.cfg.SampleEvery))), c.lookup)
 	}
-	if err := c.run(ctx, c.cfg.SampleEvery); err != nil {
+	if err := c.ring.run(ctx, c.cfg.SampleEvery); err != nil {
 		return err
 	}
 	s := c.now
@@ -283,11 +205,11 @@ func (c *churn) lookup() {
 
 // calm is the second phase: from 30 s after the last change on the ring must be consistent.
 func (c *churn) calm(ctx context.Context) error {
-	if err := c.run(ctx, quiet); err != nil {
+	if err := c.ring.run(ctx, quiet); err != nil {
 		return err
 	}
 	if c.cfg.plant != nil {
-		c.cfg.plant(c.ring)
+		c.cfg.plant(c.ring.Sim)
 	}
 	c.now = Sample{}
 	before := c.ring.Coverage().Owned
@@ -307,14 +229,14 @@ func (c *churn) massacre(ctx context.Context) error {
 	r.Rand.Shuffle(len(living), func(i, j int) { living[i], living[j] = living[j], living[i] })
 	c.report.Killed = int(c.cfg.Massacre * float64(len(living)))
 	for _, p := range living[:c.report.Killed] {
-		r.KillAs(p, r.Rand.Float64() < c.cfg.Silent)
+		r.kill(p)
 	}
 	died := r.Elapsed()
 	for r.Elapsed()-died < settleWithin && c.report.Settled < 0 {
 		for range c.cfg.Lookups / 5 {
 			r.After(time.Duration(r.Rand.Int64N(int64(time.Second))), c.lookup)
 		}
-		if err := c.run(ctx, time.Second); err != nil {
+		if err := c.ring.run(ctx, time.Second); err != nil {
 			return err
 		}
 		s := c.now

@@ -3,7 +3,6 @@ package sim
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -29,12 +28,11 @@ type CrawlConfig struct {
 	// peers.
 	Internet dhtsim.Internet
 	// For is the duration of churn, default two hours; the crawl continues until it is done, at most
-	// for Patience (default one hour).
-	For, Patience time.Duration
+	// for an hour.
+	For time.Duration
 	// Session is the median session length; default 60 minutes, negative for no churn. Each ends with
-	// a crash, a Silent fraction of them without dropping connections, default 0.5.
+	// a crash, half of them without dropping connections.
 	Session time.Duration
-	Silent  float64 // fraction of crashes that drop no connection
 	// Return is the fraction of crashed peers that return with their disk, after an exponential
 	// absence of mean Absence (default ten minutes).
 	Return  float64
@@ -46,10 +44,6 @@ type CrawlConfig struct {
 	// requests to one, default 20 s; PagesPerHost defaults to what can be fetched in For at that rate.
 	Hosts, PagesPerHost int
 	Delay               time.Duration // minimum interval between requests to a host
-	// SampleEvery is the sampling interval; default a minute.
-	SampleEvery time.Duration
-	// Ring is the configuration of all peers, except seed and memory.
-	Ring dht.Config
 	// Progress, if set, is called after each second of virtual time.
 	Progress func(done, all time.Duration)
 
@@ -59,15 +53,12 @@ type CrawlConfig struct {
 func (c *CrawlConfig) fill() {
 	fill(&c.Peers, 1000)
 	fill(&c.For, 2*time.Hour)
-	fill(&c.Patience, time.Hour)
 	fill(&c.Session, time.Hour)
-	fill(&c.Silent, 0.5)
 	fill(&c.Absence, 10*time.Minute)
 	fill(&c.Replicas, 3)
 	fill(&c.Hosts, c.Peers)
 	fill(&c.Delay, 20*time.Second)
 	fill(&c.PagesPerHost, max(10, int(0.9*c.For.Seconds()/(c.Delay.Seconds()+1))))
-	fill(&c.SampleEvery, time.Minute)
 	if c.Internet == nil {
 		c.Internet = internet.Synthetic(c.Seed)
 	}
@@ -92,13 +83,12 @@ func (c *CrawlConfig) web() webgen.Config {
 
 // CrawlSample is one observation of the crawl.
 type CrawlSample struct {
-	At                   time.Duration   // since the job was posted
-	Peers                int             // live peers
-	Requests, Refetched  int             // since the job was posted, as in SiteAudit
-	Done, Pending        int64           // URLs with and without an outcome, by the live owners
-	Owned                float64         // fraction of keys served by their owner
-	Bytes                [Purposes]int64 // since the job was posted, by purpose
-	Lookups, LookupCalls int64           // since the job was posted, and their calls
+	At                  time.Duration   // since the job was posted
+	Peers               int             // live peers
+	Requests, Refetched int             // since the job was posted, as in SiteAudit
+	Done, Pending       int64           // URLs with and without an outcome, by the live owners
+	Owned               float64         // fraction of keys served by their owner
+	Bytes               [Purposes]int64 // since the job was posted, by purpose
 }
 
 // CrawlReport is the result of a crawl.
@@ -133,18 +123,16 @@ type CrawlReport struct {
 
 // crawl is a run in progress, and the job table that all peers read.
 type crawl struct {
-	*dhtsim.Sim
+	*population
 	cfg    CrawlConfig
 	sites  *sites
 	byID   map[peer.ID]*crawlPeer
 	spec   *job.Spec
 	report CrawlReport
-	err    error
 
 	begin      time.Duration
 	sentBefore dhtsim.Sent
-	alive      bool
-	born       map[*crawlPeer]time.Duration
+	started    map[*crawlPeer]time.Duration
 	broken     int
 	moved      int64
 }
@@ -157,13 +145,8 @@ func RunCrawl(ctx context.Context, cfg CrawlConfig) (*CrawlReport, error) {
 		return nil, err
 	}
 	w.Found(cfg.Peers)
-	for w.Settled() != nil {
-		if w.Elapsed() > settleWithin {
-			return nil, fmt.Errorf("ring did not become consistent: %w", w.Settled())
-		}
-		if err := w.run(ctx, time.Second); err != nil {
-			return nil, err
-		}
+	if _, err := w.settle(ctx); err != nil {
+		return nil, err
 	}
 	w.post()
 	w.begin, w.sentBefore = w.Elapsed(), w.Sent
@@ -178,11 +161,12 @@ func RunCrawl(ctx context.Context, cfg CrawlConfig) (*CrawlReport, error) {
 }
 
 func newCrawl(cfg CrawlConfig) (*crawl, error) {
-	world := dhtsim.World{Seed: cfg.Seed, Internet: cfg.Internet, First: cfg.Hosts, Config: cfg.Ring}
+	world := dhtsim.World{Seed: cfg.Seed, Internet: cfg.Internet, First: cfg.Hosts}
 	w := &crawl{
-		Sim: dhtsim.NewSim(world), cfg: cfg, sites: newSites(cfg.web(), cfg.Delay), byID: make(map[peer.ID]*crawlPeer),
-		born: make(map[*crawlPeer]time.Duration),
+		population: newPopulation(&world, cfg.Peers, cfg.Session, cfg.Return), cfg: cfg, sites: newSites(cfg.web(), cfg.Delay),
+		byID: make(map[peer.ID]*crawlPeer), started: make(map[*crawlPeer]time.Duration),
 	}
+	w.length, w.progress, w.crash = cfg.For, cfg.Progress, w.crashed
 	w.OnStart = func(p *dhtsim.Node) {
 		d := new(disk)
 		if before := w.byID[p.Peer.ID]; before != nil {
@@ -190,7 +174,7 @@ func newCrawl(cfg CrawlConfig) (*crawl, error) {
 		}
 		c := newCrawlPeer(w, p, d)
 		w.byID[p.Peer.ID] = c
-		w.born[c] = w.Elapsed()
+		w.started[c] = w.Elapsed()
 	}
 	w.OnEvent = func(p *dhtsim.Node, e dht.Event) { w.byID[p.Peer.ID].happened(e) }
 	var err error
@@ -212,23 +196,6 @@ func (w *crawl) fail(err error) {
 	}
 }
 
-// run advances time a second at a time, so that cancellation takes effect soon.
-func (w *crawl) run(ctx context.Context, d time.Duration) error {
-	for ; d > 0; d -= time.Second {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		w.Run(min(d, time.Second))
-		if w.err != nil {
-			return w.err
-		}
-		if w.cfg.Progress != nil {
-			w.cfg.Progress(w.Elapsed(), max(w.Elapsed(), w.cfg.For+2*time.Minute))
-		}
-	}
-	return nil
-}
-
 // post sends the first page of every host to the owners, from one peer.
 func (w *crawl) post() {
 	from := w.byID[w.Living()[0].Peer.ID]
@@ -248,14 +215,10 @@ func (w *crawl) crawl(ctx context.Context) error {
 		return err
 	}
 	if w.cfg.Session > 0 {
-		w.alive = true
-		for _, p := range slices.Clone(w.Living()) {
-			w.live(p)
-		}
-		w.arrive()
+		w.churn()
 	}
-	for w.Elapsed()-w.begin < w.cfg.For+w.cfg.Patience {
-		if err := w.run(ctx, w.cfg.SampleEvery); err != nil {
+	for w.Elapsed()-w.begin < w.cfg.For+time.Hour {
+		if err := w.run(ctx, time.Minute); err != nil {
 			return err
 		}
 		w.sample()
@@ -277,25 +240,11 @@ func (w *crawl) crawl(ctx context.Context) error {
 	return nil
 }
 
-func (w *crawl) exponential(mean time.Duration) time.Duration {
-	return time.Duration(w.Rand.ExpFloat64() * float64(mean))
-}
-
-// live schedules a peer's crash.
-func (w *crawl) live(p *dhtsim.Node) {
-	p.Host.After(w.exponential(mean(w.cfg.Session)), func() {
-		if w.alive && w.Size() > 1 {
-			w.kill(p)
-		}
-	})
-}
-
-// kill ends a peer: its memory is lost, and its disk too unless it will return.
-func (w *crawl) kill(p *dhtsim.Node) {
+// crashed ends a peer: its memory is lost, and its disk too unless it will return.
+func (w *crawl) crashed(p *dhtsim.Node) {
 	c := w.byID[p.Peer.ID]
-	w.KillAs(p, w.Rand.Float64() < w.cfg.Silent)
-	w.report.Died++
-	w.died(c)
+	w.kill(p)
+	w.ended(c)
 	rest := &crawlPeer{Node: p, world: w} // only the identity remains
 	w.byID[p.Peer.ID] = rest
 	if w.Rand.Float64() >= w.cfg.Return {
@@ -311,10 +260,10 @@ func (w *crawl) kill(p *dhtsim.Node) {
 	})
 }
 
-// died adds the peer's work to the totals.
-func (w *crawl) died(c *crawlPeer) {
-	lived := w.Elapsed() - max(w.born[c], w.begin)
-	delete(w.born, c)
+// ended adds the peer's work to the totals.
+func (w *crawl) ended(c *crawlPeer) {
+	lived := w.Elapsed() - max(w.started[c], w.begin)
+	delete(w.started, c)
 	w.report.PeerSeconds += lived.Seconds()
 	w.report.Lapsed += int(c.worker.visits.Counts().Lapsed)
 	if lived >= leastLife {
@@ -324,19 +273,6 @@ func (w *crawl) died(c *crawlPeer) {
 
 // leastLife is the minimum lifetime of a peer in Loads.
 const leastLife = 10 * time.Minute
-
-// arrive starts new peers at the rate of crashes.
-func (w *crawl) arrive() {
-	// Returning peers also keep the number constant.
-	every := float64(mean(w.cfg.Session)) / float64(w.cfg.Peers) / max(1-w.cfg.Return, 1e-3)
-	w.After(w.exponential(time.Duration(every)), func() {
-		if w.alive {
-			w.live(w.Join())
-			w.report.Born++
-			w.arrive()
-		}
-	})
-}
 
 // sample observes all live peers.
 func (w *crawl) sample() {
@@ -370,13 +306,14 @@ func (w *crawl) hostLoads() {
 // judge compares the state of the live owners with the truth.
 func (w *crawl) judge() {
 	r := &w.report
+	r.Born, r.Died = w.born, w.died
 	fetched, quarantined := make(map[string]bool), make(map[string]bool)
 	for _, p := range w.Living() {
 		if !p.Started() {
 			continue
 		}
 		c := w.byID[p.Peer.ID]
-		w.died(c)
+		w.ended(c)
 		var cursor owner.Cursor
 		for {
 			next, err := c.owner.URLs(cursor, 1000, func(_ job.ID, f *owner.Final) {

@@ -153,21 +153,21 @@ type adapting struct {
 // byCycle lets a persistent cycle place the servers.
 func (a *adapting) byCycle(seed uint64) *adaptTrace {
 	setup := paperSetup(0.3)
-	setup.cycle.Mode, setup.cycle.Hosts, setup.cyclesAt = coordinates.ModePersistent, a.d.servers, []int{0}
+	setup.cycle.mode, setup.cycle.hosts, setup.cyclesAt = coordinates.ModePersistent, a.d.servers, []int{0}
 	setup.servers.Filter, setup.gossip.Filter = a.d.filter, a.d.filter
 	// A request each ten seconds for each server, as in the thesis: here each waits for the one
 	// before, so estimators report their results at once.
-	setup.estimator.Every, setup.estimator.Age = time.Second, 0
+	setup.estimator.every, setup.estimator.age = time.Second, 0
 	if a.d.ours {
-		setup.cycle.Outgoing = 2
+		setup.cycle.outgoing = 2
 	}
 	run := newCoordRun(a.w, &setup, seed)
-	run.assigned = func(_ int, msg coordinates.Assignment) {
-		p := run.index[msg.To]
-		a.given[p] += float64(len(msg.URLs))
+	run.assigned = func(_ int, msg *assignment) {
+		p := run.index[msg.to]
+		a.given[p] += float64(len(msg.urls))
 		last := -1
-		for i := range msg.URLs {
-			s := serverOf(msg.URLs[i].Addr)
+		for i := range msg.urls {
+			s := serverOf(msg.urls[i].addr)
 			a.at[s] = p
 			if a.d.ours && s != last { // the first page of each server in the message is reported
 				a.feed(run, p, s)
@@ -178,13 +178,13 @@ func (a *adapting) byCycle(seed uint64) *adaptTrace {
 	run.start()
 	run.clock.Run(coordWarmUp)
 	for s := range a.d.servers {
-		run.cycles[0].Add(run.bucket(s, 0, adaptURLs))
+		run.cycles[0].add(run.bucket(s, 0, adaptURLs))
 	}
 	for minute := range a.d.minutes {
 		a.disturb(minute)
 		run.clock.Run(time.Minute)
 		now := run.clock.Now()
-		a.minute(minute, run.cycles[0].MedianError(now), a.distance(run, now))
+		a.minute(minute, run.cycles[0].medianError(now), a.distance(run, now))
 	}
 	return &a.trace
 }

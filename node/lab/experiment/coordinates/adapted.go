@@ -117,15 +117,15 @@ func serverSlowdown(net *internet.Internet, o *trial.Options, r *report.Report) 
 		return err
 	}
 	setup := paperSetup(0.25)
-	setup.cycle.Mode, setup.cycle.Hosts, setup.cyclesAt = coordinates.ModePersistent, 1, []int{0}
-	setup.cycle.Outgoing = 1
+	setup.cycle.mode, setup.cycle.hosts, setup.cyclesAt = coordinates.ModePersistent, 1, []int{0}
+	setup.cycle.outgoing = 1
 	// A request each ten seconds of each estimator, as far as turns allow.
-	setup.cycle.Every, setup.estimator = 10*time.Second/(adaptPeers-1), coordinates.EstimatorConfig{Every: time.Second, Most: 1}
+	setup.cycle.every, setup.estimator = 10*time.Second/(adaptPeers-1), estimatorConfig{every: time.Second, most: 1}
 	setup.servers.Filter, setup.gossip.Filter = coordinates.SlowdownFilter, coordinates.SlowdownFilter
 	run := newCoordRun(w, &setup, o.Seed)
 	run.start()
 	run.clock.Run(coordWarmUp)
-	run.cycles[0].Add(run.bucket(0, 0, 10*adaptURLs))
+	run.cycles[0].add(run.bucket(0, 0, 10*adaptURLs))
 	s := report.Series{Name: "server", Columns: []string{"minutes", "distance_ms", "median_error", "pace"}}
 	var distance, pace, errs []float64
 	for m := range slowMinutes {

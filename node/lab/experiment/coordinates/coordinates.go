@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/apoidea/apoidea/crawl/placement/coordinates"
 	"github.com/apoidea/apoidea/node/lab/experiment/report"
 	"github.com/apoidea/apoidea/node/lab/experiment/trial"
 	"github.com/apoidea/apoidea/node/lab/internet"
@@ -82,30 +81,30 @@ func estimateSet(ctx context.Context, net *internet.Internet, seed uint64, scale
 		return nil, err
 	}
 	setup := paperSetup(theta)
-	setup.cycle.Hosts = scale.hosts
+	setup.cycle.hosts = scale.hosts
 	run := newCoordRun(w, &setup, seed)
 	out := &coordOutcome{world: w, run: run, chosen: make([]int, len(w.servers))}
 	for s := range out.chosen {
 		out.chosen[s] = coordUnplanned
 	}
 	fetched := make(map[string]bool)
-	run.assigned = func(_ int, a coordinates.Assignment) {
-		for i := range a.URLs {
-			out.chosen[serverOf(a.URLs[i].Addr)] = run.index[a.To]
+	run.assigned = func(_ int, a *assignment) {
+		for i := range a.urls {
+			out.chosen[serverOf(a.urls[i].addr)] = run.index[a.to]
 		}
 	}
-	run.fetched = func(_ int, u *coordinates.URL, _ time.Duration, _ bool) {
-		if fetched[u.URL] {
+	run.fetched = func(_ int, u *pageURL, _ time.Duration, _ bool) {
+		if fetched[u.url] {
 			out.beyond++
 		}
-		fetched[u.URL] = true
+		fetched[u.url] = true
 	}
 	run.start()
 	run.clock.Run(coordWarmUp)
 	run.messages = coordMessages{}
 	for i, c := range run.cycles {
 		for k := range scale.hosts {
-			c.Add(run.bucket(i*scale.hosts+k, 0, coordURLs))
+			c.add(run.bucket(i*scale.hosts+k, 0, coordURLs))
 		}
 	}
 	begun := run.clock.Now()
@@ -114,8 +113,8 @@ func estimateSet(ctx context.Context, net *internet.Internet, seed uint64, scale
 			return nil, err
 		}
 		run.clock.Run(time.Minute)
-		if c := run.cycles[0]; c.Estimating() {
-			out.errs = append(out.errs, [2]float64{run.clock.Now().Sub(begun).Minutes(), c.MedianError(run.clock.Now())})
+		if c := run.cycles[0]; c.estimating() {
+			out.errs = append(out.errs, [2]float64{run.clock.Now().Sub(begun).Minutes(), c.medianError(run.clock.Now())})
 		}
 	}
 	out.collect()
@@ -124,25 +123,25 @@ func estimateSet(ctx context.Context, net *internet.Internet, seed uint64, scale
 
 // done reports whether every cycle has assigned its batch and sent it.
 func (o *coordOutcome) done() bool {
-	return !slices.ContainsFunc(o.run.cycles, func(c *coordinates.Cycle) bool { return !c.Stopped() })
+	return !slices.ContainsFunc(o.run.cycles, func(c *cycle) bool { return !c.done() })
 }
 
 // collect reads the figures of the cycles.
 func (o *coordOutcome) collect() {
 	o.messages = o.run.messages
 	for _, c := range o.run.cycles {
-		s := c.Stats()
-		o.batches += s.Batches
-		o.atBound += s.AtBound
+		s := &c.stats
+		o.batches += s.batches
+		o.atBound += s.atBound
 		var of []float64
-		for _, n := range s.Updates {
+		for _, n := range s.updates {
 			of = append(of, float64(n))
 		}
 		o.updates = append(o.updates, of...)
 		if slices.Sort(of); len(of) > 0 {
 			o.medians = append(o.medians, report.Quantile(of, 0.5))
 		}
-		for _, d := range s.Took {
+		for _, d := range s.took {
 			o.took = append(o.took, d.Seconds())
 		}
 	}

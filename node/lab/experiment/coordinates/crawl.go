@@ -60,7 +60,7 @@ type coordCrawl struct {
 	crawlRow
 	run     *coordRun
 	rnd     *rand.Rand
-	queues  []*coordinates.Queue
+	queues  []*queue
 	hosts   []crawlHost
 	done    []int // pages by peer
 	fetched map[string]int
@@ -130,25 +130,25 @@ func newCoordCrawl(net *internet.Internet, seed uint64, peers int, row crawlRow)
 		return nil, err
 	}
 	setup := paperSetup(0.25)
-	setup.cycle.Mode, setup.cycle.Hosts, setup.cycle.MaxUpdates = coordinates.ModeCycle, crawlBatch, crawlBucket
-	setup.cycle.Gather, setup.servers.Filter.Min = crawlGather, crawlWindow
-	setup.cycle.Timeout = crawlTimeout + 3*downloadTimeout // an estimate that began in time is back by then
+	setup.cycle.mode, setup.cycle.hosts, setup.cycle.maxUpdates = coordinates.ModeCycle, crawlBatch, crawlBucket
+	setup.cycle.gather, setup.servers.Filter.Min = crawlGather, crawlWindow
+	setup.cycle.timeout = crawlTimeout + 3*downloadTimeout // an estimate that began in time is back by then
 	setup.gossip.PerURL = row.perURL
 	c := &coordCrawl{crawlRow: row, run: newCoordRun(w, &setup, seed), rnd: rnd, done: make([]int, peers), fetched: make(map[string]int), placed: make(map[int]bool)}
 	for range w.servers {
 		c.hosts = append(c.hosts, crawlHost{size: int(crawlHostSize * math.Exp(rnd.NormFloat64()))})
 	}
-	c.run.estimates = func(at int, request *coordinates.Request) { c.queues[at].Ask(*request) }
-	c.run.assigned = func(_ int, a coordinates.Assignment) {
-		c.assigned += len(a.URLs)
-		to := c.run.index[a.To]
-		c.queues[to].Assign(a.URLs...)
-		for i := range a.URLs {
-			c.placed[serverOf(a.URLs[i].Addr)] = true
+	c.run.estimates = func(at int, r *request) { c.queues[at].proxy.push(*r) }
+	c.run.assigned = func(_ int, a *assignment) {
+		c.assigned += len(a.urls)
+		to := c.run.index[a.to]
+		c.queues[to].assigned.push(a.urls...)
+		for i := range a.urls {
+			c.placed[serverOf(a.urls[i].addr)] = true
 		}
 	}
 	for i := range w.peers {
-		c.queues = append(c.queues, coordinates.NewQueue(coordinates.DefaultQueueConfig(), rand.New(rand.NewPCG(seed, uint64(i))))) // a small count
+		c.queues = append(c.queues, newQueue(rand.New(rand.NewPCG(seed, uint64(i))))) // a small count
 	}
 	for h := range c.hosts {
 		c.find(h, 3) // the seeds
@@ -171,26 +171,25 @@ func (c *coordCrawl) find(host, urls int) {
 	h := &c.hosts[host]
 	q := c.queues[c.owner(host)]
 	for range min(urls, h.size-h.known) {
-		u := c.run.bucket(host, h.known, 1).URLs[0]
-		if taken, _ := q.Find(&u); !taken {
+		u := c.run.bucket(host, h.known, 1)[0]
+		if !q.find(&u) {
 			return
 		}
 		h.known++
 	}
-	if name := fmt.Sprintf("host%d", host); q.Bucket(name) >= crawlBucket {
-		c.run.cycles[c.owner(host)].Add(coordinates.Bucket{Host: name, URLs: q.Take(name)})
+	if name := fmt.Sprintf("host%d", host); q.bucket(name) >= crawlBucket {
+		c.run.cycles[c.owner(host)].add(q.take(name))
 	}
 }
 
 // upkeep reports a peer's backlog each second, and slows its crawl during estimation.
 func (c *coordCrawl) upkeep(i int) {
 	c.run.clock.After(time.Second, func() { c.upkeep(i) })
-	assigned, proxy, _ := c.queues[i].Len()
-	c.run.gossip[i].SetBacklog(assigned + proxy)
-	if c.run.cycles[i].Estimating() {
-		c.queues[i].SetWait(c.wait)
-	} else {
-		c.queues[i].SetWait(0)
+	q := c.queues[i]
+	c.run.gossip[i].SetBacklog(q.assigned.len() + q.proxy.len())
+	q.wait = 0
+	if c.run.cycles[i].estimating() {
+		q.wait = c.wait
 	}
 }
 
@@ -198,37 +197,37 @@ func (c *coordCrawl) upkeep(i int) {
 func (c *coordCrawl) fetch(i int) {
 	now := c.run.clock.Now()
 	for range crawlTries {
-		request, from := c.queues[i].Next()
-		if from == coordinates.Idle {
+		due, from := c.queues[i].next()
+		if from == idle {
 			break
 		}
-		if from == coordinates.Proxy && now.Sub(request.At) >= crawlTimeout {
+		if from == proxy && now.Sub(due.at) >= crawlTimeout {
 			continue // the turn is over: the requester has taken the URL back
 		}
-		host := serverOf(request.Addr)
+		host := serverOf(due.addr)
 		if h := &c.hosts[host]; h.busy || now.Before(h.next) {
-			c.later(i, &request, from)
+			c.later(i, &due, from)
 			continue
 		}
-		c.download(i, host, &request, from)
+		c.download(i, host, &due, from)
 		return
 	}
 	c.run.clock.After(crawlIdle, func() { c.fetch(i) })
 }
 
 // later returns a URL to the queue while its host is busy.
-func (c *coordCrawl) later(i int, request *coordinates.Request, from coordinates.Source) {
+func (c *coordCrawl) later(i int, r *request, from source) {
 	switch from {
-	case coordinates.Assigned:
-		c.queues[i].Assign(request.URL)
-	case coordinates.Proxy:
-		c.queues[i].Ask(*request)
+	case assigned:
+		c.queues[i].assigned.push(r.pageURL)
+	case proxy:
+		c.queues[i].proxy.push(*r)
 	default:
-		c.queues[i].Find(&request.URL)
+		c.queues[i].find(&r.pageURL)
 	}
 }
 
-func (c *coordCrawl) download(i, host int, request *coordinates.Request, from coordinates.Source) {
+func (c *coordCrawl) download(i, host int, r *request, from source) {
 	h := &c.hosts[host]
 	h.busy = true
 	bytes := internet.PageSize(c.rnd)
@@ -237,7 +236,7 @@ func (c *coordCrawl) download(i, host int, request *coordinates.Request, from co
 		now := c.run.clock.Now()
 		h.busy, h.next = false, now.Add(crawlDelay)
 		c.done[i]++
-		c.fetched[request.URL.URL]++
+		c.fetched[r.url]++
 		switch {
 		case failed:
 			c.failed++
@@ -245,10 +244,10 @@ func (c *coordCrawl) download(i, host int, request *coordinates.Request, from co
 			c.links(host)
 		}
 		switch from {
-		case coordinates.Assigned:
+		case assigned:
 			c.answered++
-		case coordinates.Proxy:
-			c.run.estim[i].Finished(now, request.Requester, &coordinates.Result{URL: request.URL, Took: took, Bytes: int64(bytes), Failed: failed})
+		case proxy:
+			c.run.estim[i].finished(now, r.requester, &estimate{pageURL: r.pageURL, took: took, failed: failed})
 		}
 		c.fetch(i)
 	})
@@ -271,23 +270,22 @@ func (c *coordCrawl) note() {
 }
 
 func (c *coordCrawl) table(r *report.Report, paper bool) {
-	var st coordinates.CycleStats
-	asked := 0
+	var st cycleStats
 	var updates, took []float64
 	for _, cycle := range c.run.cycles {
-		s := cycle.Stats()
-		for _, n := range s.Updates {
+		s := &cycle.stats
+		for _, n := range s.updates {
 			if n > 0 { // the server of a repeated host has a coordinate already
 				updates = append(updates, float64(n))
 			}
 		}
-		for _, d := range s.Took {
+		for _, d := range s.took {
 			took = append(took, d.Seconds())
 		}
-		st.Batches += s.Batches
-		st.Requests += s.Requests
-		st.Assignments += s.Assignments
-		asked += s.Asked
+		st.batches += s.batches
+		st.requests += s.requests
+		st.assignments += s.assignments
+		st.asked += s.asked
 	}
 	slices.Sort(updates)
 	slices.Sort(took)
@@ -305,10 +303,10 @@ func (c *coordCrawl) table(r *report.Report, paper bool) {
 	add("pages", "fetches", 183456, pages)
 	add("failed", "fetches", 9868, float64(c.failed))
 	add("hosts_assigned", "hosts", 836, float64(len(c.placed)))
-	add("batches", "batches", 114, float64(st.Batches))
-	add("estimation_requests", "messages", 5360, float64(st.Requests))
-	add("assignment_messages", "messages", 1284, float64(st.Assignments))
-	add("communication", "messages/page", 0.065, float64(2*st.Requests+st.Assignments)/pages)
+	add("batches", "batches", 114, float64(st.batches))
+	add("estimation_requests", "messages", 5360, float64(st.requests))
+	add("assignment_messages", "messages", 1284, float64(st.assignments))
+	add("communication", "messages/page", 0.065, float64(2*st.requests+st.assignments)/pages)
 	add("communication_as_sent", "messages/page", none, float64(m.asks+m.reports+m.assignments)/pages)
 	add("updates_of_a_server", "fetches per server", none, report.Quantile(updates, 0.5))
 	add("batch_took", "s, median", none, report.Quantile(took, 0.5))
@@ -319,7 +317,7 @@ func (c *coordCrawl) table(r *report.Report, paper bool) {
 	add("urls_of_a_peer_max", "fetches", 28374, done[len(done)-1])
 	add("balance_deviation", "fetches", 7440, report.Deviation(done))
 	add("balance", "max/mean", none, report.Spread(done))
-	add("estimates", "fetches", none, float64(asked))
+	add("estimates", "fetches", none, float64(st.asked))
 	add("requests_beyond_due", "requests", none, pages-float64(len(c.fetched)))
 }
 

@@ -19,17 +19,17 @@ type coordRun struct {
 	clock  dhtsim.Clock
 	rnd    *rand.Rand
 	gossip []*coordinates.Gossip
-	estim  []*coordinates.Estimator
-	cycles []*coordinates.Cycle // nil where a peer has none
+	estim  []*estimator
+	cycles []*cycle // nil where a peer has none
 	tables []*coordinates.Servers
 	ids    []string
 	index  map[string]int
 	// assigned is called for each assignment of a cycle, by the peer that made it; fetched for each
 	// download made for an estimate, and how far on it is.
-	assigned func(by int, a coordinates.Assignment)
-	fetched  func(by int, u *coordinates.URL, took time.Duration, failed bool)
+	assigned func(by int, a *assignment)
+	fetched  func(by int, u *pageURL, took time.Duration, failed bool)
 	// estimates queues the requests of others where a peer has a queue; nil fetches at once.
-	estimates func(at int, request *coordinates.Request)
+	estimates func(at int, request *request)
 	messages  coordMessages
 }
 
@@ -48,19 +48,18 @@ func (m *coordMessages) bytes() int {
 type coordSetup struct {
 	gossip  coordinates.GossipConfig
 	servers coordinates.ServersConfig
-	cycle   coordinates.CycleConfig
+	cycle   cycleConfig
 	// estimator is how results are reported.
-	estimator coordinates.EstimatorConfig
+	estimator estimatorConfig
 	// cyclesAt are the peers that have a cycle; nil means all.
 	cyclesAt []int
 }
 
 func paperSetup(theta float64) coordSetup {
 	s := coordSetup{
-		gossip: coordinates.DefaultGossipConfig(), servers: coordinates.DefaultServersConfig(), cycle: coordinates.DefaultCycleConfig(),
-		estimator: coordinates.DefaultEstimatorConfig(),
+		gossip: coordinates.DefaultGossipConfig(), servers: coordinates.DefaultServersConfig(), cycle: paperCycle(theta),
+		estimator: paperEstimator(),
 	}
-	s.cycle.Theta, s.cycle.Mode = theta, coordinates.ModeSingle
 	s.servers.Filter = coordinates.LoadFilter
 	s.servers.HalfLife, s.servers.ReuseError = 0, 0 // the paper's coordinates live as long as the batch
 	return s
@@ -76,14 +75,14 @@ func newCoordRun(w *coordWorld, setup *coordSetup, seed uint64) *coordRun {
 		g := coordinates.NewGossip(setup.gossip, seed+uint64(i)*1_000_003)
 		g.Meet(slices.DeleteFunc(slices.Clone(r.ids), func(id string) bool { return id == r.ids[i] }))
 		r.gossip = append(r.gossip, g)
-		r.estim = append(r.estim, coordinates.NewEstimator(setup.estimator))
+		r.estim = append(r.estim, &estimator{cfg: setup.estimator})
 		var table *coordinates.Servers
-		var cycle *coordinates.Cycle
+		var requester *cycle
 		if setup.cyclesAt == nil || slices.Contains(setup.cyclesAt, i) {
 			table = coordinates.NewServers(setup.servers, seed+uint64(i)*7_368_787)
-			cycle = coordinates.NewCycle(setup.cycle, table, seed+uint64(i)*9_999_991)
+			requester = newCycle(&setup.cycle, table, seed+uint64(i)*9_999_991)
 		}
-		r.tables, r.cycles = append(r.tables, table), append(r.cycles, cycle)
+		r.tables, r.cycles = append(r.tables, table), append(r.cycles, requester)
 	}
 	return r
 }
@@ -107,21 +106,21 @@ func (r *coordRun) tick(i int) {
 			r.gossip[i].Reply(to, rtt, &at)
 		})
 	}
-	for _, report := range r.estim[i].Tick(now) {
-		r.report(i, report)
+	for _, set := range r.estim[i].tick(now) {
+		r.report(i, set)
 	}
 	if r.cycles[i] != nil {
-		r.cycle(i, now)
+		r.request(i, now)
 	}
 }
 
 // report sends results to their requester.
-func (r *coordRun) report(from int, report coordinates.Report) {
+func (r *coordRun) report(from int, set *resultSet) {
 	r.messages.reports++
-	r.messages.results += len(report.Results)
-	to := r.index[report.To]
+	r.messages.results += len(set.results)
+	to := r.index[set.to]
 	at := r.gossip[from].At()
-	r.clock.After(r.oneWay(from, to), func() { r.cycles[to].Report(r.clock.Now(), r.ids[from], &at, report.Results) })
+	r.clock.After(r.oneWay(from, to), func() { r.cycles[to].report(r.clock.Now(), r.ids[from], &at, set.results) })
 }
 
 func (r *coordRun) oneWay(from, to int) time.Duration {
@@ -131,11 +130,11 @@ func (r *coordRun) oneWay(from, to int) time.Duration {
 	return r.w.message(r.rnd, from, to) / 2
 }
 
-// cycle lets a requester send estimation requests and assign.
-func (r *coordRun) cycle(i int, now time.Time) {
+// request lets a requester send estimation requests and assign.
+func (r *coordRun) request(i int, now time.Time) {
 	c := r.cycles[i]
 	estimators := append(r.gossip[i].Up(), r.ids[i])
-	if to, urls := c.Tick(now, estimators); len(urls) > 0 {
+	if to, urls := c.tick(now, estimators); len(urls) > 0 {
 		r.messages.asks++
 		r.messages.urls += len(urls)
 		j := r.index[to]
@@ -145,28 +144,28 @@ func (r *coordRun) cycle(i int, now time.Time) {
 			}
 		})
 	}
-	if a, ok := c.Assign(now, r.places(i)); ok {
+	if a, ok := c.assign(now, r.places(i)); ok {
 		r.messages.assignments++
-		r.messages.urls += len(a.URLs)
+		r.messages.urls += len(a.urls)
 		if r.assigned != nil {
-			r.assigned(i, a)
+			r.assigned(i, &a)
 		}
 	}
 }
 
 // estimate downloads a page for a requester.
-func (r *coordRun) estimate(at int, requester string, u *coordinates.URL) {
+func (r *coordRun) estimate(at int, requester string, u *pageURL) {
 	if r.estimates != nil {
-		r.estimates(at, &coordinates.Request{URL: *u, Requester: requester, At: r.clock.Now()})
+		r.estimates(at, &request{pageURL: *u, requester: requester, at: r.clock.Now()})
 		return
 	}
 	bytes := internet.PageSize(r.rnd)
-	took, failed := r.w.download(r.rnd, at, serverOf(u.Addr), bytes)
+	took, failed := r.w.download(r.rnd, at, serverOf(u.addr), bytes)
 	r.clock.After(took, func() {
 		if r.fetched != nil {
 			r.fetched(at, u, took, failed)
 		}
-		r.estim[at].Finished(r.clock.Now(), requester, &coordinates.Result{URL: *u, Took: took, Bytes: int64(bytes), Failed: failed})
+		r.estim[at].finished(r.clock.Now(), requester, &estimate{pageURL: *u, took: took, failed: failed})
 	})
 }
 
@@ -174,23 +173,22 @@ func (r *coordRun) estimate(at int, requester string, u *coordinates.URL) {
 func (r *coordRun) seenBy(i int) *worlds.Seen { return &worlds.Seen{By: r.ids[i], Gossip: r.gossip[i]} }
 
 // places returns a peer's view of all coordinates, including its own.
-func (r *coordRun) places(i int) []coordinates.Place {
-	var list []coordinates.Place
+func (r *coordRun) places(i int) []place {
+	var list []place
 	seen := r.seenBy(i)
 	for _, id := range r.ids {
 		if at, ok := seen.Of(id); ok {
-			list = append(list, coordinates.Place{Peer: id, At: at})
+			list = append(list, place{peer: id, at: at})
 		}
 	}
 	return list
 }
 
 // bucket returns n URLs of a host of a server, numbered from first.
-func (r *coordRun) bucket(server, first, urls int) coordinates.Bucket {
+func (r *coordRun) bucket(server, first, urls int) (all []pageURL) {
 	host := fmt.Sprintf("host%d", server)
-	b := coordinates.Bucket{Host: host}
 	for k := range urls {
-		b.URLs = append(b.URLs, coordinates.URL{URL: fmt.Sprintf("%s/%d", host, first+k), Host: host, Addr: r.w.servers[server].addr})
+		all = append(all, pageURL{url: fmt.Sprintf("%s/%d", host, first+k), host: host, addr: r.w.servers[server].addr})
 	}
-	return b
+	return all
 }

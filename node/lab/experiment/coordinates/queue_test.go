@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-func page(host, k int) URL {
-	return URL{URL: fmt.Sprintf("http://h%d/%d", host, k), Host: fmt.Sprintf("h%d", host)}
+func page(host, k int) pageURL {
+	return pageURL{url: fmt.Sprintf("http://h%d/%d", host, k), host: fmt.Sprintf("h%d", host)}
 }
 
 func TestQueueShares(t *testing.T) {
 	tests := map[string]struct {
 		assigned, proxy, found bool
 		wait                   float64
-		want                   [4]float64 // Idle, Assigned, Proxy, Found
+		want                   [4]float64 // idle, assigned, proxy, found
 	}{
 		"all":                  {true, true, true, 0, [4]float64{0, 0.8, 0.1, 0.1}},
 		"nothing assigned":     {false, true, true, 0, [4]float64{0, 0, 0.9, 0.1}},
@@ -28,24 +28,23 @@ func TestQueueShares(t *testing.T) {
 	const n = 4000
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			cfg := DefaultQueueConfig()
-			cfg.Wait = tt.wait
-			q := NewQueue(cfg, rand.New(rand.NewPCG(1, 1)))
+			q := newQueue(rand.New(rand.NewPCG(1, 1)))
+			q.wait = tt.wait
 			for k := range n {
 				u := page(k%50, k)
 				if tt.assigned {
-					q.Assign(u)
+					q.assigned.push(u)
 				}
 				if tt.proxy {
-					q.Ask(Request{URL: u, Requester: "a"})
+					q.proxy.push(request{pageURL: u, requester: "a"})
 				}
 				if tt.found {
-					q.Find(&u)
+					q.find(&u)
 				}
 			}
 			var got [4]int
 			for range n {
-				_, from := q.Next()
+				_, from := q.next()
 				got[from]++
 			}
 			for i, want := range tt.want {
@@ -58,37 +57,33 @@ func TestQueueShares(t *testing.T) {
 }
 
 func TestQueueIsInOrderAndBounded(t *testing.T) {
-	q := NewQueue(QueueConfig{Assigned: 1, MaxHosts: 2, MaxURLs: 3}, rand.New(rand.NewPCG(1, 1)))
-	for k := range 5 {
+	q := newQueue(rand.New(rand.NewPCG(1, 1)))
+	for k := range maxFound + 2 {
 		u := page(0, k)
-		if taken, _ := q.Find(&u); taken != (k < 3) {
+		if taken := q.find(&u); taken != (k < maxFound) {
 			t.Errorf("URL %d of a host: taken %v", k, taken)
 		}
 	}
-	for host := 1; host < 3; host++ {
-		u := page(host, 0)
-		if _, dropped := q.Find(&u); (host == 2) != (len(dropped) == 3) {
-			t.Errorf("with host %d, %d URLs are dropped", host, len(dropped))
-		}
+	u := page(1, 0)
+	q.find(&u)
+	if q.bucket("h0") != maxFound || q.bucket("h1") != 1 || q.bucket("h2") != 0 {
+		t.Error("a host has not the URLs that were found")
 	}
-	if q.Bucket("h0") != 0 || q.Bucket("h1") != 1 {
-		t.Error("the host used longest ago is still there")
-	}
-	if got := q.Take("h1"); len(got) != 1 || got[0] != page(1, 0) || q.Take("h1") != nil {
-		t.Errorf("taken %v", got)
+	if got := q.take("h0"); len(got) != maxFound || got[1] != page(0, 1) || q.take("h0") != nil {
+		t.Errorf("%d taken, want all of the host, once", len(got))
 	}
 	for k := range 100 {
-		q.Assign(page(9, k))
+		q.assigned.push(page(9, k))
 	}
 	for k := range 100 {
-		if got, from := q.Next(); from != Assigned || got.URL != page(9, k) {
-			t.Fatalf("%v from %d, want the %dth", got, from, k)
+		if got := q.assigned.pop(); got != page(9, k) {
+			t.Fatalf("%v, want the %dth", got, k)
 		}
 	}
-	if _, from := q.Next(); from != Found {
-		t.Error("what was found is not served")
+	if got, from := q.next(); from != found || got.pageURL != u {
+		t.Errorf("%v from %d, want what was found", got, from)
 	}
-	if a, p, f := q.Len(); a+p+f != 0 {
-		t.Errorf("%d, %d, %d left", a, p, f)
+	if _, from := q.next(); from != idle || q.bucket("h1") != 0 {
+		t.Error("a URL is left")
 	}
 }
