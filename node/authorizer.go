@@ -102,9 +102,9 @@ func newAuthorizer(room *ringServices, router *rpc.Router) *authorizer {
 	}
 }
 
-// Neighbour implements rpc.Gate. A peer that has only called is in the leaf set, but not a neighbor
+// neighbor implements rpc.Gate. A peer that has only called is in the leaf set, but not a neighbor
 // yet.
-func (g *authorizer) Neighbour(id peer.ID) bool {
+func (g *authorizer) neighbor(id peer.ID) bool {
 	if is, proven := g.leaf(id); is {
 		return proven
 	}
@@ -124,7 +124,7 @@ func (g *authorizer) left(id peer.ID, proven bool) {
 
 // Member implements rpc.Gate: a member is the owner of its own position.
 func (g *authorizer) Member(ctx context.Context, id peer.ID) bool {
-	if id == g.self || g.Neighbour(id) || g.atItsPlace(id) {
+	if id == g.self || g.neighbor(id) || g.atItsPlace(id) {
 		return true
 	}
 	no := strangerFor
@@ -305,7 +305,7 @@ func (g *authorizer) Owns(ctx context.Context, id peer.ID, keys []ring.Key) []bo
 // does not count: any peer gets it on request.
 func (g *authorizer) near(worker string) bool {
 	id := peer.ID(worker)
-	return id == g.self || g.Neighbour(id) || g.atItsPlace(id)
+	return id == g.self || g.neighbor(id) || g.atItsPlace(id)
 }
 
 // atItsPlace reports whether a peer owns its own position, as cached.
@@ -336,7 +336,7 @@ func (g *authorizer) Unpacks(ctx context.Context, id peer.ID, bytes int64) (done
 		room = g.ofWorkers
 	}
 	switch {
-	case g.Neighbour(id):
+	case g.neighbor(id):
 		return func() {}, nil
 	case room.TryAcquire(bytes):
 	case g.Member(ctx, id):
@@ -349,10 +349,10 @@ func (g *authorizer) Unpacks(ctx context.Context, id peer.ID, bytes int64) (done
 	return func() { room.Release(bytes) }, nil
 }
 
-// Turned implements rpc.Gate.
-func (g *authorizer) Turned(id peer.ID, request string, why error) {
+// Rejected implements rpc.Gate.
+func (g *authorizer) Rejected(id peer.ID, request string, why error) {
 	g.count(id, request, why)
-	if !g.Neighbour(id) && !g.refusing.Allow() {
+	if !g.neighbor(id) && !g.refusing.Allow() {
 		time.Sleep(refusalPause) // the caller cannot cancel it
 	}
 }

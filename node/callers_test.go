@@ -77,12 +77,12 @@ func TestRefusedIsTold(t *testing.T) {
 	service := rpc.Raw("Thing", rpc.Anyone("nothing"), func(_ context.Context, _ peer.ID, raw []byte) ([]byte, error) {
 		return nil, rpc.Refuse("%s is not had", raw)
 	})
-	near := rpc.Raw("Near", rpc.Neighbours("nothing"), func(context.Context, peer.ID, []byte) ([]byte, error) { return nil, nil })
+	near := rpc.Raw("Near", rpc.Members("nothing"), func(context.Context, peer.ID, []byte) ([]byte, error) { return nil, nil })
 	for range 3 {
 		_, _ = service.Behind(p.authorizer)(t.Context(), "one", []byte("cake\x1b[1m"))
 	}
 	if _, err := near.Behind(p.authorizer)(t.Context(), "two", nil); calls.CodeOf(err) != calls.CodeBusy {
-		t.Errorf("a stranger as a neighbour: %v", err)
+		t.Errorf("an untrusted peer as a member: %v", err)
 	}
 	list, err := p.Peers(t.Context())
 	if err != nil {
@@ -141,11 +141,11 @@ func TestMembers(t *testing.T) {
 	}
 	leaf["called"], leaf["answered"] = false, true
 	for id, is := range map[peer.ID]bool{"called": false, "answered": true} {
-		if g.Neighbour(id) != is || g.near(string(id)) != is || g.Member(t.Context(), id) != is {
-			t.Errorf("who has %s: neighbour %v, near %v", id, g.Neighbour(id), g.near(string(id)))
+		if g.neighbor(id) != is || g.near(string(id)) != is || g.Member(t.Context(), id) != is {
+			t.Errorf("who has %s: neighbour %v, near %v", id, g.neighbor(id), g.near(string(id)))
 		}
 		delete(leaf, string(id))
-		if g.left(id, is); g.Neighbour(id) != is {
+		if g.left(id, is); g.neighbor(id) != is {
 			t.Errorf("who had %s, and left: neighbour %v", id, !is)
 		}
 	}
@@ -388,14 +388,14 @@ func TestRefusalsTakeTime(t *testing.T) {
 		g := &authorizer{leaf: func(id peer.ID) (is, proven bool) { return id == "friend", true }, turned: make(map[peer.ID]*refusals), standings: make(map[question]standing), refusing: rate.NewLimiter(refusalRate, refusalRate)}
 		begun := time.Now()
 		for range 2 * refusalRate {
-			g.Turned("stranger", "Thing", errors.New("no"))
+			g.Rejected("stranger", "Thing", errors.New("no"))
 		}
 		if took := time.Since(begun); took < 500*time.Millisecond {
 			t.Errorf("a stranger was refused %d requests in %v", 2*refusalRate, took)
 		}
 		begun = time.Now()
 		for range 2 * refusalRate {
-			g.Turned("friend", "Thing", errors.New("no"))
+			g.Rejected("friend", "Thing", errors.New("no"))
 		}
 		if took := time.Since(begun); took > 0 {
 			t.Errorf("a neighbour waited for %v", took)

@@ -13,7 +13,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -166,11 +165,6 @@ func (r *Record) EntryAnd(look func(head []byte, body io.Reader)) (Entry, error)
 func (e *Entry) AppendLine(dst []byte, file string, offset, length int64) []byte {
 	dst = appendEntry(dst, e.URL, e.Date, e.MIME, e.Status, e.Digest, int(length))
 	return appendPlace(dst, offset, file)
-}
-
-// escapeGlob escapes a directory name for use in a pattern.
-func escapeGlob(dir string) string {
-	return strings.NewReplacer(`[`, `[[]`, `*`, `[*]`, `?`, `[?]`).Replace(dir)
 }
 
 // IndexLine is a parsed line of an index.

@@ -37,7 +37,7 @@ func list(t testing.TB, dir string) []string {
 // are.
 func checkIndex(t testing.TB, dir string) int {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*"+indexSuffix))
+	paths, err := filepath.Glob(filepath.Join(strings.NewReplacer(`[`, `[[]`, `*`, `[*]`, `?`, `[?]`).Replace(dir), "*"+indexSuffix))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,8 @@ const (
 	settleWithin = 3 * time.Minute
 )
 
-// population is a ring whose peers join and crash, with exponential sessions, in virtual time. Those
-// that arrive keep the number of live peers constant.
+// population is a ring whose peers join and crash, with exponential sessions, in virtual time.
+// Those that arrive keep the number of live peers constant.
 type population struct {
 	*dhtsim.Sim
 	session  time.Duration // mean

@@ -83,7 +83,7 @@ func TestReportsOfManyStrangers(t *testing.T) {
 		defer cancel()
 		var asking sync.WaitGroup
 		for i := range strangers {
-			serve := v.StatusService().Behind(rpctest.Strangers{})
+			serve := v.StatusService().Behind(rpctest.Untrusted{})
 			asking.Go(func() {
 				for ctx.Err() == nil {
 					_, _ = serve(ctx, peer.ID(fmt.Sprint("stranger ", i)), []byte(askReport))

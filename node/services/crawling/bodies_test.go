@@ -297,7 +297,7 @@ func TestBodiesForStrangers(t *testing.T) {
 	for _, row := range []struct {
 		gate rpc.Authorizer
 		want dedup.Verdict
-	}{{rpctest.Strangers{}, dedup.New}, {rpctest.Workers{Host: "a.example"}, dedup.New}, {rpctest.Workers{Host: "b.example"}, dedup.Known}} {
+	}{{rpctest.Untrusted{}, dedup.New}, {rpctest.Workers{Host: "a.example"}, dedup.New}, {rpctest.Workers{Host: "b.example"}, dedup.Known}} {
 		serve := holder.Service().Behind(row.gate)
 		net.At("holder", func(ctx context.Context, _ string, req []byte) ([]byte, error) { return serve(ctx, "asker", req) })
 		if a := newKeeper(t, "asker", net).check(t, told, "body"); a[0].Verdict != row.want {

@@ -136,7 +136,7 @@ func TestBodiesOfStrangers(t *testing.T) {
 		code calls.Code
 		want dedup.Verdict
 	}{
-		{rpctest.Strangers{}, calls.CodeBusy, dedup.New},
+		{rpctest.Untrusted{}, calls.CodeBusy, dedup.New},
 		{rpctest.Workers{Host: "b.example"}, calls.CodeBusy, dedup.New},
 		{rpctest.Workers{Host: "a.example"}, 0, dedup.Known},
 	} {

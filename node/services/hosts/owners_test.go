@@ -185,7 +185,7 @@ func TestLinksOfStrangers(t *testing.T) {
 		w.spec.Poster = []byte("x")
 		for _, from := range []peer.ID{"x", "y"} {
 			w.net.At("self", func(ctx context.Context, _ string, req []byte) ([]byte, error) {
-				return w.Service().Behind(rpctest.Strangers{})(ctx, from, req)
+				return w.Service().Behind(rpctest.Untrusted{})(ctx, from, req)
 			})
 			_, err := linksMethod.Call(t.Context(), w.net, "self", mailbox.Message([]owner.OutLink{{Job: w.spec.ID, URL: "http://a.example/"}}))
 			if mine := from == "x"; mine != (err == nil) || !mine && calls.CodeOf(err) != calls.CodeBusy {
@@ -230,14 +230,14 @@ func TestLinksOfPosters(t *testing.T) {
 			}
 			return n
 		}
-		if n := bring(rpctest.Strangers{}, time.Millisecond); n != posterBurst/len(batch) {
+		if n := bring(rpctest.Untrusted{}, time.Millisecond); n != posterBurst/len(batch) {
 			t.Errorf("%d batches were taken at once", n)
 		}
 		time.Sleep(2 * time.Second)
-		if n := bring(rpctest.Strangers{}, time.Millisecond); n != 2 {
+		if n := bring(rpctest.Untrusted{}, time.Millisecond); n != 2 {
 			t.Errorf("%d batches were taken 2 s later", n)
 		}
-		if n := bring(rpctest.Strangers{}, 5*time.Second); n < 4 || n > 5 {
+		if n := bring(rpctest.Untrusted{}, 5*time.Second); n < 4 || n > 5 {
 			t.Errorf("%d batches were taken of one that waits for 5 s", n)
 		}
 		begun := time.Now()

@@ -36,11 +36,6 @@ func standingOf(rec *wire.Job) job.Standing {
 	return job.Standing{State: job.State(rec.GetState()), Version: rec.GetVersion(), Signature: string(rec.GetStateSignature())}
 }
 
-// Made returns the encoded record of a running job.
-func Made(spec *job.Spec) ([]byte, error) {
-	return proto.Marshal(recordOf(spec, job.Posted()))
-}
-
 // Resumed returns the record of a job in state running. A signed job is unchanged, since only its
 // poster can change it; late links of a done job are crawled in any case.
 func Resumed(value []byte) ([]byte, error) {

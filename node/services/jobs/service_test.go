@@ -286,7 +286,7 @@ func TestJobsOfStrangers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = s.Service().Behind(rpctest.Strangers{})(t.Context(), peer.ID(req.GetId()), raw)
+		_, err = s.Service().Behind(rpctest.Untrusted{})(t.Context(), peer.ID(req.GetId()), raw)
 		return calls.CodeOf(err)
 	}
 	kept, signed := crawltest.Job(t, nil, "http://a.example/"), crawltest.SignedJob(t, crawltest.Key(1), nil, "http://a.example/")
@@ -338,7 +338,7 @@ func TestPostersLeaveRoom(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = s.Service().Behind(rpctest.Strangers{})(t.Context(), from, raw)
+		_, err = s.Service().Behind(rpctest.Untrusted{})(t.Context(), from, raw)
 		return err == nil
 	}
 	taken := 0
@@ -388,14 +388,14 @@ func TestStrangersTakeTurns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := ask(rpctest.Strangers{}, 50*time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+	if err := ask(rpctest.Untrusted{}, 50*time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a second stranger: %v", err)
 	}
 	if err := ask(rpctest.Members{}, time.Minute); err != nil {
 		t.Errorf("a member: %v", err)
 	}
 	done()
-	if err := ask(rpctest.Strangers{}, time.Minute); err != nil {
+	if err := ask(rpctest.Untrusted{}, time.Minute); err != nil {
 		t.Errorf("after the first was answered: %v", err)
 	}
 }

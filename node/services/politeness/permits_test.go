@@ -57,7 +57,7 @@ func TestPermitsOfStrangers(t *testing.T) {
 	for _, row := range []struct {
 		gate rpc.Authorizer
 		want int
-	}{{rpctest.Strangers{}, 0}, {rpctest.Workers{Host: "b.example"}, 0}, {rpctest.Workers{Host: "a.example"}, 5}, {rpctest.Members{}, 3}} {
+	}{{rpctest.Untrusted{}, 0}, {rpctest.Workers{Host: "b.example"}, 0}, {rpctest.Workers{Host: "a.example"}, 5}, {rpctest.Members{}, 3}} {
 		gate = row.gate
 		for _, k := range []permit.Key{{Prefix: netip.MustParsePrefix("192.0.2.1/32")}, {Domain: "example"}} {
 			n, _, err := asker.Ask(t.Context(), permit.Ask{Key: k, Want: 5, Host: "a.example"})

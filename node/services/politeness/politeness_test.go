@@ -350,7 +350,7 @@ func TestLooksForStrangers(t *testing.T) {
 		if i >= proofsOfStrangers {
 			want = calls.CodeBusy
 		}
-		if code := ask(rpctest.Strangers{}, i); code != want {
+		if code := ask(rpctest.Untrusted{}, i); code != want {
 			t.Errorf("wish %d of a stranger: code %v, want %v", i, code, want)
 		}
 	}
@@ -374,7 +374,7 @@ func TestDomainsWishesOfStrangers(t *testing.T) {
 	for _, row := range []struct {
 		gate rpc.Authorizer
 		want int
-	}{{rpctest.Members{}, 10}, {rpctest.Strangers{}, 0}} {
+	}{{rpctest.Members{}, 10}, {rpctest.Untrusted{}, 0}} {
 		clear(hosts.out)
 		for i := range 10 {
 			raw, err := proto.Marshal(&wire.OptOut{Subject: s.String(), Action: string(optout.Out), Host: fmt.Sprintf("x%d.a.example", i)})

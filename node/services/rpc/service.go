@@ -14,16 +14,12 @@ import (
 type Who struct {
 	// Caller is the required role of the caller, Asked the check of the request itself, both in words
 	// for docs/threats.md.
-	Caller, Asked       string
-	neighbours, members bool
+	Caller, Asked string
+	members       bool
 }
 
 // Anyone accepts requests of any identity; the handler checks asked.
 func Anyone(asked string) Who { return Who{Caller: "anyone", Asked: asked} }
-
-// Neighbours accepts requests of the leaf set, and of recent members of it. Others get busy: their
-// view of the ring may be ahead of ours.
-func Neighbours(asked string) Who { return Who{Caller: "neighbour", Asked: asked, neighbours: true} }
 
 // Members accepts requests of ring members: neighbors, and peers that a lookup finds at their own
 // position. Others get busy, as their position may not be known yet.
@@ -75,8 +71,6 @@ func unpacks(ctx context.Context, bytes int64) (done func(), err error) {
 
 // Authorizer decides on the roles of callers. It is safe for concurrent use.
 type Authorizer interface {
-	// Neighbour reports whether a peer is in the leaf set as seen here, or was recently.
-	Neighbour(id peer.ID) bool
 	// Member reports whether a peer is a ring member. It may query the ring.
 	Member(ctx context.Context, id peer.ID) bool
 	// Works reports whether a peer is a member, or a present or former worker of one of these hosts,
@@ -87,8 +81,8 @@ type Authorizer interface {
 	// Unpacks waits until there is memory for a large request of a peer, of that decoded size; done
 	// releases it. The error is ctx's.
 	Unpacks(ctx context.Context, id peer.ID, bytes int64) (done func(), err error)
-	// Turned records a rejected request and the reason. It may block for a moment.
-	Turned(id peer.ID, request string, why error)
+	// Rejected records a rejected request and the reason. It may block for a moment.
+	Rejected(id peer.ID, request string, why error)
 }
 
 // Service is the methods of one service name: one, or several with a tag as the first byte of a
@@ -141,17 +135,17 @@ func (s Service) Behind(g Authorizer) calls.Handler {
 	return func(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
 		m, raw, err := s.find(raw)
 		if err != nil {
-			g.Turned(from, "unknown", err)
+			g.Rejected(from, "unknown", err)
 			return nil, err
 		}
-		if m.who.neighbours && !g.Neighbour(from) || m.who.members && !g.Member(ctx, from) {
+		if m.who.members && !g.Member(ctx, from) {
 			err := Busy(fmt.Sprintf("%s: caller not yet known as a %s (normal after a join)", m.request, m.who.Caller))
-			g.Turned(from, m.request, err)
+			g.Rejected(from, m.request, err)
 			return nil, err
 		}
 		answer, err := m.handle(context.WithValue(ctx, callerKey{}, caller{g, from}), from, raw)
 		if Refused(err) {
-			g.Turned(from, m.request, err)
+			g.Rejected(from, m.request, err)
 		}
 		return answer, err
 	}

@@ -10,43 +10,37 @@ import (
 	"github.com/apoidea/apoidea/node/services/rpc"
 )
 
-// Strangers is a gate that trusts no caller.
-type Strangers struct{}
+// Untrusted is a gate that trusts no caller.
+type Untrusted struct{}
 
-var _ rpc.Authorizer = Strangers{}
-
-// Neighbour implements rpc.Gate.
-func (Strangers) Neighbour(peer.ID) bool { return false }
+var _ rpc.Authorizer = Untrusted{}
 
 // Member implements rpc.Gate.
-func (Strangers) Member(context.Context, peer.ID) bool { return false }
+func (Untrusted) Member(context.Context, peer.ID) bool { return false }
 
 // Works implements rpc.Gate.
-func (Strangers) Works(context.Context, peer.ID, func() []string) bool { return false }
+func (Untrusted) Works(context.Context, peer.ID, func() []string) bool { return false }
 
 // Owns implements rpc.Gate.
-func (Strangers) Owns(_ context.Context, _ peer.ID, keys []ring.Key) []bool {
+func (Untrusted) Owns(_ context.Context, _ peer.ID, keys []ring.Key) []bool {
 	return make([]bool, len(keys))
 }
 
 // Unpacks implements rpc.Gate.
-func (Strangers) Unpacks(context.Context, peer.ID, int64) (done func(), err error) {
+func (Untrusted) Unpacks(context.Context, peer.ID, int64) (done func(), err error) {
 	return func() {}, nil
 }
 
-// Turned implements rpc.Gate.
-func (Strangers) Turned(peer.ID, string, error) {}
+// Rejected implements rpc.Gate.
+func (Untrusted) Rejected(peer.ID, string, error) {}
 
 // Members is a gate for which all callers are members, one of which owns everything.
 type Members struct {
-	Strangers
+	Untrusted
 	Owner peer.ID
 }
 
 var _ rpc.Authorizer = Members{}
-
-// Neighbour implements rpc.Gate.
-func (Members) Neighbour(peer.ID) bool { return true }
 
 // Member implements rpc.Gate.
 func (Members) Member(context.Context, peer.ID) bool { return true }
@@ -65,7 +59,7 @@ func (m Members) Owns(_ context.Context, id peer.ID, keys []ring.Key) []bool {
 
 // Workers is a gate for which all callers are untrusted peers that work on one host.
 type Workers struct {
-	Strangers
+	Untrusted
 	Host string
 }
 
