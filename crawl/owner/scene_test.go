@@ -388,7 +388,7 @@ func TestURLsSeenAddsUp(t *testing.T) {
 	})
 	s.wait(0)
 	sums("canceled", 11, 0, 0, 0, 1, 1)
-	if c := s.owner.Counts(s.id); c.Done != 11 || c.Outcomes[link.OutcomeNone] != 9 {
+	if c := s.owner.Counts(s.id); c.Done != 11 || c.Outcomes[link.OutcomeNone.String()] != 9 {
 		t.Errorf("counts after cancel: %+v", c)
 	}
 }

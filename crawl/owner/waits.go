@@ -17,7 +17,7 @@ func (bk *books) Waits(horizon time.Time) ([]hosts.Wait, map[job.ID]hosts.PutOff
 	jobs := make(map[job.ID]hosts.PutOff)
 	bk.rests.Each(func(e *hosts.Rester) {
 		if rest := e.Rest(bk.Now, horizon.UnixMilli(), jobs); rest.URLs > 0 {
-			hosts.WaitOf(byOutcome, rest.Outcome).Add(e.H, &rest)
+			hosts.WaitOf(byOutcome, rest.Outcome).Add(e.H, &rest, bk.Now)
 		}
 	})
 	bk.rests.Away.Waits(bk.Now, horizon.UnixMilli(), byOutcome, jobs)
@@ -26,7 +26,7 @@ func (bk *books) Waits(horizon time.Time) ([]hosts.Wait, map[job.ID]hosts.PutOff
 		list = append(list, *w)
 	}
 	slices.SortFunc(list, func(a, b hosts.Wait) int {
-		return cmp.Or(cmp.Compare(b.PutOff, a.PutOff), cmp.Compare(a.Outcome, b.Outcome))
+		return cmp.Or(cmp.Compare(b.PutOff, a.PutOff), cmp.Compare(a.Reason, b.Reason))
 	})
 	return list, jobs
 }

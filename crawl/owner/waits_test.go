@@ -40,7 +40,7 @@ func crawlFailing(t *testing.T, s *scene, f failing, most int) (leases int, took
 		}
 		next, _ := s.owner.Waits(s.now)
 		if len(next) > 0 {
-			s.wait(next[0].Next.Sub(s.now))
+			s.wait(time.Duration(next[0].NextS * float64(time.Second)))
 		}
 	}
 }
@@ -94,7 +94,7 @@ func TestFailingHostEnds(t *testing.T) {
 			if leases != test.leases || took > time.Hour {
 				t.Errorf("%d leases in %v, want %d", leases, took, test.leases)
 			}
-			if c := s.owner.Counts(s.id); c.Outcomes[test.outcome] != 1000 {
+			if c := s.owner.Counts(s.id); c.Outcomes[test.outcome.String()] != 1000 {
 				t.Errorf("in the end %+v", c)
 			}
 		})
@@ -139,13 +139,13 @@ func TestPutOff(t *testing.T) {
 		}},
 	})
 	list, jobs := s.owner.Waits(s.now.Add(10 * time.Minute))
-	if len(list) != 1 || list[0].URLs != 5 || list[0].PutOff != 5 || list[0].HostsPutOff != 1 || list[0].Next.Sub(s.now) != day {
+	if len(list) != 1 || list[0].URLs != 5 || list[0].PutOff != 5 || list[0].HostsPutOff != 1 || list[0].NextS != day.Seconds() {
 		t.Fatalf("waits %+v", list)
 	}
 	if e := list[0].Examples; len(e) != 1 || e[0].Host != "a.example" || !strings.Contains(e[0].Why, "Too Many Requests") {
 		t.Errorf("examples %+v", list[0].Examples)
 	}
-	if p := jobs[s.id]; p.URLs != 5 || p.Hosts != 1 || p.Next.Sub(s.now) != day {
+	if p := jobs[s.id]; p.URLs != 5 || p.Hosts != 1 || p.NextS != day.Seconds() {
 		t.Errorf("of the job: %+v", p)
 	}
 	if list, jobs := s.owner.Waits(s.now.Add(2 * day)); len(list) != 1 || list[0].PutOff != 0 || jobs[s.id].URLs != 0 {

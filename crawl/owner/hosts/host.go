@@ -3,7 +3,6 @@ package hosts
 import (
 	"math"
 	"slices"
-	"time"
 
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/ledger"
@@ -55,12 +54,10 @@ const (
 )
 
 // Detail returns the counters of the job on the host.
-func (hj *Job) Detail() HostCounts {
+func (hj *Job) Detail(now int64) HostCounts {
 	all := hj.Tally.Counters()
-	c := HostCounts{Job: hj.State.ID, Admission: all.Admission, Requests: all.Requests, LinksCut: all.Cut, Counts: CountsOf(&all, hj.Tally.Out())}
-	if hj.NextDue() != Never {
-		c.NextDue = time.UnixMilli(hj.NextDue())
-	}
+	c := HostCounts{Admission: all.Admission, Requests: all.Requests, LinksCut: all.Cut, Counts: CountsOf(hj.State.ID, &all, hj.Tally.Out())}
+	c.NextRetryS = SecondsUntil(hj.NextDue(), now)
 	return c
 }
 
