@@ -2,7 +2,6 @@ package owner
 
 import (
 	"fmt"
-	"maps"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
@@ -27,7 +26,6 @@ func (o *Owner) Check() error {
 	c.endHost()
 	c.sums()
 	c.leases()
-	c.resters()
 	if c.err == nil {
 		c.err = o.Buf.Err()
 	}
@@ -288,36 +286,6 @@ func (c *checker) sums() {
 		got.Exhausted = false
 		if got != want {
 			c.fail("job %s: peer counts %+v, hosts %+v", js.ID, got, want)
-		}
-	}
-}
-
-// resters compares what is noted of hosts of which something waits with the hosts.
-func (c *checker) resters() {
-	o := c.o
-	for i := range o.rests.List {
-		if h := o.rests.List[i].H; h.Rester != i+1 || !h.Kept() {
-			c.fail("%s is not where it waits", h.Rec.Name)
-			return
-		}
-	}
-	for _, h := range o.hosts.ByName {
-		c.name = h.Rec.Name
-		want := hosts.Rester{H: h, Whole: o.RestsUntil(h), Backoff: h.Rec.BackoffUntil, Outcome: h.Rec.FailOutcome, Mute: h.Mute()}
-		for _, horizon := range []int64{o.Now, o.Now + 5*60_000} {
-			jobs, gotJobs := make(map[job.ID]hosts.PutOff), make(map[job.ID]hosts.PutOff)
-			var got hosts.Rest
-			if r := want.Rest(o.Now, horizon, jobs); h.Rester > 0 {
-				got = o.rests.List[h.Rester-1].Rest(o.Now, horizon, gotJobs)
-				if got != r {
-					c.fail("%+v waits, noted is %+v", r, got)
-				}
-			} else if r.URLs > 0 {
-				c.fail("%+v waits, and is not noted", r)
-			}
-			if !maps.Equal(jobs, gotJobs) {
-				c.fail("put off %v, noted is %v", jobs, gotJobs)
-			}
 		}
 	}
 }

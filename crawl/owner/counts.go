@@ -26,64 +26,37 @@ func (bk *books) Counts(id job.ID) hosts.Counts {
 	c.Job = id.String() // also of an unknown one
 	if c.Waiting > 0 {
 		due := hosts.Never
-		bk.rests.Each(func(e *hosts.Rester) {
-			e.Each(func(of *hosts.JobState, w *hosts.JobWait) {
-				if of == js {
-					due = min(due, w.Due)
-				}
-			})
-		})
+		for _, h := range bk.hosts.ByName {
+			if hj := h.Job(js); hj != nil {
+				due = min(due, hj.NextDue())
+			}
+		}
 		c.NextRetryS = hosts.SecondsUntil(due, bk.Now)
 	}
 	return c
 }
 
-// AllCounts returns the counters of all jobs known here. It visits each host with waiting URLs
-// once.
+// AllCounts returns the counters of all jobs known here.
 func (bk *books) AllCounts() map[job.ID]hosts.Counts {
 	all := make(map[job.ID]hosts.Counts, len(bk.jobs.Order))
-	waiting := false
 	if bk.jobs.Some {
 		bk.jobs.Each(func(id job.ID, c ondisk.Counters) { all[id] = hosts.CountsOf(id, &c, 0) })
 	}
 	for _, js := range bk.jobs.Order {
 		all[js.ID] = js.Counts()
-		waiting = waiting || js.Delayed() > 0
 	}
-	if !waiting {
-		return all
-	}
-	due := make(map[*hosts.JobState]int64)
-	bk.rests.Each(func(e *hosts.Rester) {
-		e.Each(func(js *hosts.JobState, w *hosts.JobWait) {
-			if had, ok := due[js]; w.Due != hosts.Never && (!ok || w.Due < had) {
-				due[js] = w.Due
+	for _, h := range bk.hosts.ByName {
+		for _, hj := range h.Jobs {
+			if hj.NextDue() == hosts.Never {
+				continue
 			}
-		})
-	})
-	for js, at := range due {
-		if c := all[js.ID]; c.Waiting > 0 {
-			c.NextRetryS = hosts.SecondsUntil(at, bk.Now)
-			all[js.ID] = c
+			if c := all[hj.State.ID]; c.Waiting > 0 {
+				c.NextRetryS = hosts.Sooner(c.NextRetryS, hosts.SecondsUntil(hj.NextDue(), bk.Now))
+				all[hj.State.ID] = c
+			}
 		}
 	}
 	return all
-}
-
-// JobIDs returns the IDs of the jobs known here.
-func (bk *books) JobIDs() []job.ID {
-	ids := make([]job.ID, 0, len(bk.jobs.Order))
-	for _, js := range bk.jobs.Order {
-		ids = append(ids, js.ID)
-	}
-	if bk.jobs.Some {
-		bk.jobs.Each(func(id job.ID, _ ondisk.Counters) {
-			if bk.jobs.ByID[id] == nil {
-				ids = append(ids, id)
-			}
-		})
-	}
-	return ids
 }
 
 // Totals are the sums over all jobs, of one peer or of the ring. The JSON names are stable.

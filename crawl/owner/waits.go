@@ -15,11 +15,11 @@ import (
 func (bk *books) Waits(horizon time.Time) ([]hosts.Wait, map[job.ID]hosts.PutOff) {
 	byOutcome := make(map[link.Outcome]*hosts.Wait)
 	jobs := make(map[job.ID]hosts.PutOff)
-	bk.rests.Each(func(e *hosts.Rester) {
-		if rest := e.Rest(bk.Now, horizon.UnixMilli(), jobs); rest.URLs > 0 {
-			hosts.WaitOf(byOutcome, rest.Outcome).Add(e.H, &rest, bk.Now)
+	for _, h := range bk.hosts.ByName {
+		if rest := bk.rests.Rest(h, horizon.UnixMilli(), jobs); rest.URLs > 0 {
+			hosts.WaitOf(byOutcome, h.Rec.FailOutcome).Add(h, &rest, bk.Now)
 		}
-	})
+	}
 	bk.rests.Away.Waits(bk.Now, horizon.UnixMilli(), byOutcome, jobs)
 	list := make([]hosts.Wait, 0, len(byOutcome))
 	for _, w := range byOutcome {

@@ -40,8 +40,7 @@ func (r *Rests) leave(h *Host) {
 	var parts []byte
 	until, n := Never, int64(0)
 	for _, hj := range h.Jobs {
-		w := hj.wait()
-		if urls, at := w.until(whole, h.Rec.BackoffUntil > r.Now); urls > 0 && at > r.Now+awayUnit {
+		if urls, at := hj.waits(whole, h.Rec.BackoffUntil > r.Now); urls > 0 && at > r.Now+awayUnit {
 			until = min(until, at)
 			n += urls
 			parts = binary.BigEndian.AppendUint64(append(parts, hj.State.ID[:]...), uint64(urls)) // not negative

@@ -27,7 +27,6 @@ type Host struct {
 	Search     search
 	purging    bool
 	Hangs      hangs
-	Rester     int // index in Rests, from 1; 0: absent
 	wakeAt     int64
 	heap       int // index in wakes, -1 if absent
 	wait       waiting
@@ -193,5 +192,3 @@ func (h *Host) Mute() bool {
 	}
 	return true
 }
-
-func (hj *Job) wait() JobWait { return JobWait{hj.Tally.Unleased(), hj.Tally.Waiting(), hj.NextDue()} }

@@ -109,11 +109,10 @@ func (w *Wait) example(e WaitingHost) {
 	}
 }
 
-// Rest is the reason and end of a host's wait.
+// Rest is the wait of a host.
 type Rest struct {
-	Outcome      link.Outcome
-	URLs, putOff int64
-	until        int64
+	URLs, putOff int64 // waiting, and beyond the horizon
+	until        int64 // Unix ms
 }
 
 // add counts URLs of a job that wait until a time.
@@ -131,26 +130,17 @@ func (r *Rest) add(js *JobState, urls, at, now, horizon int64, jobs map[job.ID]P
 	jobs[js.ID] = PutOff{p.URLs + urls, p.Hosts + 1, Sooner(p.NextS, SecondsUntil(at, now))}
 }
 
-// JobWait is the wait of a job's URLs on a host.
-type JobWait struct {
-	open    int64 // URLs that are not out
-	waiting int64 // of them, waiting for a retry
-	Due     int64 // first due time of those; never if there is none
-}
-
-// until returns the number of waiting URLs and their time: all URLs if the host waits as a whole,
-// else those that wait for a retry.
-func (w *JobWait) until(whole int64, rests bool) (urls, at int64) {
-	switch {
-	case w.waiting > 0 && w.waiting == w.open:
-		return w.waiting, max(w.Due, whole)
-	case rests:
-		return w.open, whole
-	case w.waiting > 0:
-		return w.waiting, max(w.Due, whole)
-	default:
-		return 0, 0
+// waits returns the number of waiting URLs of the job and their time: all that are not out if the
+// host waits as a whole, else those that wait for a retry.
+func (hj *Job) waits(whole int64, rests bool) (urls, at int64) {
+	waiting := hj.Tally.Waiting()
+	if waiting > 0 && (!rests || waiting == hj.Tally.Unleased()) {
+		return waiting, max(hj.NextDue(), whole)
 	}
+	if rests {
+		return hj.Tally.Unleased(), whole
+	}
+	return 0, 0
 }
 
 // Add counts a host.
