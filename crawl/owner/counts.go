@@ -2,7 +2,6 @@ package owner
 
 import (
 	"slices"
-	"time"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
@@ -24,96 +23,110 @@ func (bk *books) Counts(id job.ID) hosts.Counts {
 		js.Load(c)
 	}
 	c := js.Counts()
+	c.Job = id.String() // also of an unknown one
 	if c.Waiting > 0 {
 		due := hosts.Never
-		bk.rests.Each(func(e *hosts.Rester) {
-			e.Each(func(of *hosts.JobState, w *hosts.JobWait) {
-				if of == js {
-					due = min(due, w.Due)
-				}
-			})
-		})
-		if due != hosts.Never {
-			c.NextDue = time.UnixMilli(due)
+		for _, h := range bk.hosts.ByName {
+			if hj := h.Job(js); hj != nil {
+				due = min(due, hj.NextDue())
+			}
 		}
+		c.NextRetryS = hosts.SecondsUntil(due, bk.Now)
 	}
 	return c
 }
 
-// AllCounts returns the counters of all jobs known here. It visits each host with waiting URLs
-// once.
+// AllCounts returns the counters of all jobs known here.
 func (bk *books) AllCounts() map[job.ID]hosts.Counts {
 	all := make(map[job.ID]hosts.Counts, len(bk.jobs.Order))
-	waiting := false
 	if bk.jobs.Some {
-		bk.jobs.Each(func(id job.ID, c ondisk.Counters) { all[id] = hosts.CountsOf(&c, 0) })
+		bk.jobs.Each(func(id job.ID, c ondisk.Counters) { all[id] = hosts.CountsOf(id, &c, 0) })
 	}
 	for _, js := range bk.jobs.Order {
 		all[js.ID] = js.Counts()
-		waiting = waiting || js.Delayed() > 0
 	}
-	if !waiting {
-		return all
-	}
-	due := make(map[*hosts.JobState]int64)
-	bk.rests.Each(func(e *hosts.Rester) {
-		e.Each(func(js *hosts.JobState, w *hosts.JobWait) {
-			if had, ok := due[js]; w.Due != hosts.Never && (!ok || w.Due < had) {
-				due[js] = w.Due
+	for _, h := range bk.hosts.ByName {
+		for _, hj := range h.Jobs {
+			if hj.NextDue() == hosts.Never {
+				continue
 			}
-		})
-	})
-	for js, at := range due {
-		if c := all[js.ID]; c.Waiting > 0 {
-			c.NextDue = time.UnixMilli(at)
-			all[js.ID] = c
+			if c := all[hj.State.ID]; c.Waiting > 0 {
+				c.NextRetryS = hosts.Sooner(c.NextRetryS, hosts.SecondsUntil(hj.NextDue(), bk.Now))
+				all[hj.State.ID] = c
+			}
 		}
 	}
 	return all
 }
 
-// JobIDs returns the IDs of the jobs known here.
-func (bk *books) JobIDs() []job.ID {
-	ids := make([]job.ID, 0, len(bk.jobs.Order))
-	for _, js := range bk.jobs.Order {
-		ids = append(ids, js.ID)
-	}
-	if bk.jobs.Some {
-		bk.jobs.Each(func(id job.ID, _ ondisk.Counters) {
-			if bk.jobs.ByID[id] == nil {
-				ids = append(ids, id)
-			}
-		})
-	}
-	return ids
+// Totals are the sums over all jobs, of one peer or of the ring. The JSON names are stable.
+type Totals struct {
+	// Pages counts documents fetched with a 2xx status and new content.
+	Pages        int64 `json:"pages"`
+	Bytes        int64 `json:"bytes"`         // of bodies fetched
+	Duplicates   int64 `json:"duplicates"`    // pages whose content was known
+	NoIndex      int64 `json:"noindex"`       // pages marked noindex: not archived
+	Redirects    int64 `json:"redirects"`     // redirect responses
+	Errors       int64 `json:"errors"`        // URLs that ended in a failure
+	RobotsDenied int64 `json:"robots_denied"` // URLs that robots.txt forbids
+	// Traps are URLs that were not fetched because of trap detection.
+	Traps       int64 `json:"traps"`
+	OutOfBudget int64 `json:"out_of_budget"` // URLs beyond a budget
+	LinksCut    int64 `json:"links_cut"`     // links to new hosts beyond the limit of a page
+	Refetched   int64 `json:"refetched"`     // fetched more than once
+	// LinksLeftOut are links of pages beyond the size limits of one page.
+	LinksLeftOut int64 `json:"links_left_out"`
+	URLsSeen     int64 `json:"urls_seen"`    // accepted into URL sets
+	URLsPending  int64 `json:"urls_pending"` // accepted, neither leased nor done
+	URLsLeased   int64 `json:"urls_leased"`  // given to workers, not yet reported
+	// URLsWaiting are the pending URLs that wait for a retry.
+	URLsWaiting int64   `json:"urls_waiting"`
+	NextRetryS  float64 `json:"next_retry_s,omitempty"` // seconds until the first of them is due
+	// Outbox counts links not yet acknowledged by their owners.
+	Outbox      int64 `json:"outbox"`
+	HostsOwned  int64 `json:"hosts_owned"`  // hosts of which a URL was accepted
+	HostsLeased int64 `json:"hosts_leased"` // of them, those with a worker
+	// URLsPutOff are the deferred URLs: pending, with the next try later than the wait limit. A crawl
+	// in which only these are left has ended for now.
+	URLsPutOff  int64 `json:"urls_put_off,omitempty"`
+	HostsPutOff int64 `json:"hosts_put_off,omitempty"` // hosts of these URLs
 }
 
-// Totals holds the sums over all jobs on this peer.
-type Totals struct {
-	// As in control.Counters.
-	Pages, Duplicates, NoIndex, Redirects, Errors, RobotsDenied, Refetched, Bytes int64
-	// As in control.Counters.
-	URLsSeen, URLsPending, URLsLeased, URLsWaiting, Outbox int64
-	// As in control.Counters.
-	HostsOwned, HostsLeased, LeftOut int64
-	// Traps counts URLs skipped as traps, OutOfBudget URLs beyond a budget, and LinksCut links beyond
-	// the new hosts that a page may contribute.
-	Traps, OutOfBudget, LinksCut int64
+// Add sums o into c.
+func (c *Totals) Add(o *Totals) {
+	sums := func(c *Totals) []*int64 {
+		return []*int64{
+			&c.Pages, &c.Bytes, &c.Duplicates, &c.NoIndex, &c.Redirects, &c.Errors, &c.RobotsDenied, &c.Traps, &c.OutOfBudget, &c.LinksCut, &c.Refetched,
+			&c.LinksLeftOut, &c.URLsSeen, &c.URLsPending, &c.URLsLeased, &c.URLsWaiting, &c.Outbox, &c.HostsOwned, &c.HostsLeased, &c.URLsPutOff, &c.HostsPutOff,
+		}
+	}
+	to := sums(c)
+	for i, n := range sums(o) {
+		*to[i] += *n
+	}
+	c.NextRetryS = hosts.Sooner(c.NextRetryS, o.NextRetryS)
 }
+
+// Outstanding returns the unfinished work: a crawl is idle when it is zero on the whole ring.
+func (c *Totals) Outstanding() int64 { return c.URLsPending + c.URLsLeased + c.Outbox }
+
+// Due returns the unfinished work that is not deferred: a wait for the end of a crawl ends when it
+// is zero on the whole ring.
+func (c *Totals) Due() int64 { return c.Outstanding() - min(c.URLsPutOff, c.URLsPending) }
 
 // Totals returns the sums over all jobs.
 func (bk *books) Totals() Totals {
 	t := Totals{HostsOwned: bk.hosts.Totals.Hosts, HostsLeased: int64(bk.leases.N)}
 	for _, js := range append(slices.Clip(bk.jobs.Order), &bk.jobs.Away) {
-		c := js.Counts()
+		c, out := js.Sums(), js.Out()
 		t.Bytes += c.Bytes
 		t.Refetched += c.Refetched
-		t.LeftOut += c.LeftOut
-		t.LinksCut += js.Sums().Cut
+		t.LinksLeftOut += c.LeftOut
+		t.LinksCut += c.Cut
 		t.URLsSeen += c.Accepted
-		t.URLsPending += c.Pending
-		t.URLsLeased += c.Leased
-		t.URLsWaiting += c.Waiting
+		t.URLsPending += c.Open() - out
+		t.URLsLeased += out
+		t.URLsWaiting += c.Delayed
 		t.Outbox += c.Outbox
 		for outcome, n := range c.Outcomes {
 			switch link.Outcome(outcome) {

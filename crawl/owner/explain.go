@@ -11,6 +11,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/owner/links"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/crawl/trap"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage/kv"
 )
@@ -82,8 +83,12 @@ func (bk *books) Host(name string) (HostDetail, bool) {
 		return true
 	})
 	for _, hj := range h.Jobs {
-		c := hj.Detail()
-		c.Left, c.Rules = bk.traps.Of(h, hj).Left, *hj.State.Rules()
+		c := hj.Detail(bk.Now)
+		for rule, l := range bk.traps.Of(h, hj).Left {
+			if l.N > 0 {
+				c.Left = append(c.Left, hosts.RuleLeft{Rule: rule, Text: hj.State.Rules().Text(trap.Rule(rule)), URLs: l.N, Example: l.URL}) //nolint:gosec // an index
+			}
+		}
 		c.Trap, c.Spent = bk.traps.Text(h, hj), bk.SpentText(hj)
 		d.Jobs = append(d.Jobs, c)
 	}

@@ -50,9 +50,6 @@ func Canonical(key, value []byte) (name, text string, err error) {
 	}
 }
 
-// Resters is how many hosts each status looks at.
-func Resters(o *Owner) int { return len(o.rests.List) }
-
 // IdleJobs is how many jobs are in memory before some are forgotten, JobsInMemory how many there
 // are.
 const IdleJobs = hosts.IdleJobs

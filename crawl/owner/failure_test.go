@@ -39,7 +39,7 @@ func TestRetries(t *testing.T) {
 		if got.State != "waiting" || got.Due.Sub(s.now) != wait || int(got.Final.Tries) != i+1 {
 			t.Fatalf("after try %d: %+v, due in %v", i+1, got, got.Due.Sub(s.now))
 		}
-		if c := s.owner.Counts(s.id); c.Waiting != 1 || !c.NextDue.Equal(got.Due) {
+		if c := s.owner.Counts(s.id); c.Waiting != 1 || c.NextRetryS != got.Due.Sub(s.now).Seconds() {
 			t.Errorf("counts %+v", c)
 		}
 		s.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: "a.example", Epoch: g.GetEpoch(), Release: true}}})
@@ -91,7 +91,7 @@ func TestHostDown(t *testing.T) {
 			for range 10 {
 				s.wait(time.Second)
 			}
-			if c := s.owner.Counts(s.id); c.Outcomes[test.outcome] != 1500 || c.Outstanding() != 0 {
+			if c := s.owner.Counts(s.id); c.Outcomes[test.outcome.String()] != 1500 || c.Outstanding() != 0 {
 				t.Errorf("in the end: %+v", c)
 			}
 			s.post(1, "http://a.example/later")

@@ -112,7 +112,7 @@ func TestHostThatHangs(t *testing.T) {
 				t.Errorf("%d requests, want %d", all, row.requests)
 			}
 			d, _ := s.owner.Host("a.example")
-			if c := s.owner.Counts(s.id); c.Outcomes[link.OutcomeTimeout] != int64(400-row.answered) || d.Fails != 4 {
+			if c := s.owner.Counts(s.id); c.Outcomes[link.OutcomeTimeout.String()] != int64(400-row.answered) || d.Fails != 4 {
 				t.Errorf("in the end %+v, after %d failures of the host", c, d.Fails)
 			}
 		})

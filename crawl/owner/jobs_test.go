@@ -7,6 +7,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/ownertest"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
@@ -60,7 +61,7 @@ func TestJobsAreForgotten(t *testing.T) {
 		if c := s.owner.Counts(ids[3]); c.Done != 1 || c.Accepted != 1 {
 			t.Errorf("%s: a job that was forgotten has %+v", when, c)
 		}
-		if err := s.owner.Check(); err != nil {
+		if err := ownertest.Check(s.owner); err != nil {
 			t.Errorf("%s: %v", when, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/ownertest"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage/kv"
@@ -159,7 +160,7 @@ func FuzzImport(f *testing.F) {
 				to.do(func(o *owner.Owner) { _ = o.Import([]kv.Record{{Key: key, Value: value}}) })
 			}
 		}
-		if err := to.owner.Check(); err != nil {
+		if err := ownertest.Check(to.owner); err != nil {
 			t.Error(err)
 		}
 	})

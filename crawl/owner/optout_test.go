@@ -40,8 +40,8 @@ func (s *scene) outcomes(want map[link.Outcome]int64) {
 	s.t.Helper()
 	c := s.owner.Counts(s.id)
 	for o, n := range want {
-		if c.Outcomes[o] != n {
-			s.t.Errorf("%d URLs are %v, want %d", c.Outcomes[o], o, n)
+		if c.Outcomes[o.String()] != n {
+			s.t.Errorf("%d URLs are %v, want %d", c.Outcomes[o.String()], o, n)
 		}
 	}
 	if c.Pending+c.Leased > 0 {
@@ -209,8 +209,8 @@ func TestAskedTwice(t *testing.T) {
 		}
 		got = len(granted(reply.GetGrants()[0]))
 	}
-	if c := s.owner.Counts(s.id); c.Outcomes[link.OutcomeOptedOut] != out || c.Pending != in-2 {
-		t.Errorf("%d opted out, %d pending; want %d and %d", c.Outcomes[link.OutcomeOptedOut], c.Pending, out, in-2)
+	if c := s.owner.Counts(s.id); c.Outcomes[link.OutcomeOptedOut.String()] != out || c.Pending != in-2 {
+		t.Errorf("%d opted out, %d pending; want %d and %d", c.Outcomes[link.OutcomeOptedOut.String()], c.Pending, out, in-2)
 	}
 }
 

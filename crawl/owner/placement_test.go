@@ -10,6 +10,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/ownertest"
 	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -162,7 +163,7 @@ func TestManyHosts(t *testing.T) {
 			}
 		}
 	}
-	if err := s.owner.Check(); err != nil {
+	if err := ownertest.Check(s.owner); err != nil {
 		t.Error(err)
 	}
 	if got := s.owner.Totals(); got.Pages != hosts || got.HostsOwned != hosts {

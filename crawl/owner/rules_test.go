@@ -208,7 +208,7 @@ func TestPauseAndCancel(t *testing.T) {
 		t.Errorf("canceled: %+v", c)
 	}
 	s.tell("w", "a.example", g.GetEpoch(), s.got(granted(g)[1], link.OutcomeOK, "http://a.example/late"))
-	if c := s.owner.Counts(s.id); c.Outcomes[link.OutcomeOK] != 2 || c.Accepted != 1201 {
+	if c := s.owner.Counts(s.id); c.Outcomes[link.OutcomeOK.String()] != 2 || c.Accepted != 1201 {
 		t.Errorf("a report after the cancel: %+v", c)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/ownertest"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
@@ -352,7 +353,7 @@ func TestSmallestDepthWins(t *testing.T) {
 				}
 			}
 		}
-		if err := s.owner.Check(); err != nil {
+		if err := ownertest.Check(s.owner); err != nil {
 			t.Fatal(err)
 		}
 		web.compare(t, s.id, found(t, s.id, s.peer), []string{root}, 3)
@@ -388,7 +389,7 @@ func TestURLsSeenAddsUp(t *testing.T) {
 	})
 	s.wait(0)
 	sums("canceled", 11, 0, 0, 0, 1, 1)
-	if c := s.owner.Counts(s.id); c.Done != 11 || c.Outcomes[link.OutcomeNone] != 9 {
+	if c := s.owner.Counts(s.id); c.Done != 11 || c.Outcomes[link.OutcomeNone.String()] != 9 {
 		t.Errorf("counts after cancel: %+v", c)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/ownertest"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
@@ -57,7 +58,7 @@ func TestSitemapsWait(t *testing.T) {
 	if len(asked) != 1+sitemaps*(1+each) {
 		t.Errorf("%d requests, want %d", len(asked), 1+sitemaps*(1+each))
 	}
-	if err := s.owner.Check(); err != nil {
+	if err := ownertest.Check(s.owner); err != nil {
 		t.Error(err)
 	}
 	if most > 12_000 {

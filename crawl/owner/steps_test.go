@@ -7,6 +7,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/ownertest"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 )
@@ -97,7 +98,7 @@ func TestPurgeOfManyHosts(t *testing.T) {
 		}
 		left = n
 	}
-	if err := s.owner.Check(); err != nil {
+	if err := ownertest.Check(s.owner); err != nil {
 		t.Error(err)
 	}
 }

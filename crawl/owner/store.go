@@ -47,10 +47,12 @@ type (
 	Counts = hosts.Counts
 	// HostCounts are the counters of a job on a host.
 	HostCounts = hosts.HostCounts
+	// RuleLeft are the URLs of a host that a trap rule left.
+	RuleLeft = hosts.RuleLeft
 	// Wait is a reason why URLs wait, and their number.
 	Wait = hosts.Wait
-	// Waiting is a host with waiting URLs.
-	Waiting = hosts.Waiting
+	// WaitingHost is a host with waiting URLs.
+	WaitingHost = hosts.WaitingHost
 	// PutOff counts the deferred URLs, whose next try is beyond a horizon.
 	PutOff = hosts.PutOff
 )

@@ -15,18 +15,18 @@ import (
 func (bk *books) Waits(horizon time.Time) ([]hosts.Wait, map[job.ID]hosts.PutOff) {
 	byOutcome := make(map[link.Outcome]*hosts.Wait)
 	jobs := make(map[job.ID]hosts.PutOff)
-	bk.rests.Each(func(e *hosts.Rester) {
-		if rest := e.Rest(bk.Now, horizon.UnixMilli(), jobs); rest.URLs > 0 {
-			hosts.WaitOf(byOutcome, rest.Outcome).Add(e.H, &rest)
+	for _, h := range bk.hosts.ByName {
+		if rest := bk.rests.Rest(h, horizon.UnixMilli(), jobs); rest.URLs > 0 {
+			hosts.WaitOf(byOutcome, h.Rec.FailOutcome).Add(h, &rest, bk.Now)
 		}
-	})
+	}
 	bk.rests.Away.Waits(bk.Now, horizon.UnixMilli(), byOutcome, jobs)
 	list := make([]hosts.Wait, 0, len(byOutcome))
 	for _, w := range byOutcome {
 		list = append(list, *w)
 	}
 	slices.SortFunc(list, func(a, b hosts.Wait) int {
-		return cmp.Or(cmp.Compare(b.PutOff, a.PutOff), cmp.Compare(a.Outcome, b.Outcome))
+		return cmp.Or(cmp.Compare(b.PutOff, a.PutOff), cmp.Compare(a.Reason, b.Reason))
 	})
 	return list, jobs
 }

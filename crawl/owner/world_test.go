@@ -15,6 +15,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/crawl/ownertest"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage/kv"
@@ -109,7 +110,7 @@ type peer struct {
 
 func (p *peer) checkAll() {
 	p.t.Helper()
-	if err := p.owner.Check(); err != nil {
+	if err := ownertest.Check(p.owner); err != nil {
 		p.t.Fatal(err)
 	}
 	p.checkCopy()

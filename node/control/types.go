@@ -3,6 +3,24 @@ package control
 import (
 	"strings"
 	"time"
+
+	"github.com/apoidea/apoidea/crawl/owner"
+)
+
+// Types of the owner that are reported as they are.
+type (
+	// Counters are the sums that status reports.
+	Counters = owner.Totals
+	// JobCounts are the counts of one job, of one peer or summed over the ring.
+	JobCounts = owner.Counts
+	// HostJob are the counts of a job on a host.
+	HostJob = owner.HostCounts
+	// RuleLeft are the URLs of a host that a trap rule left.
+	RuleLeft = owner.RuleLeft
+	// Wait is the sum of the deferred hosts with pending URLs, for one reason.
+	Wait = owner.Wait
+	// WaitingHost is a deferred host.
+	WaitingHost = owner.WaitingHost
 )
 
 // Status is the status of one peer; with ring=1 the counters are sums over all ring members and
@@ -97,61 +115,6 @@ type Dashboard struct {
 	// be logged.
 	Login string `json:"login"`
 }
-
-// Counters are the sums that status reports.
-type Counters struct {
-	// Pages counts documents fetched with a 2xx status and new content.
-	Pages        int64 `json:"pages"`
-	Bytes        int64 `json:"bytes"`         // of bodies fetched
-	Duplicates   int64 `json:"duplicates"`    // pages whose content was known
-	NoIndex      int64 `json:"noindex"`       // pages marked noindex: not archived
-	Redirects    int64 `json:"redirects"`     // redirect responses
-	Errors       int64 `json:"errors"`        // URLs that ended in a failure
-	RobotsDenied int64 `json:"robots_denied"` // URLs that robots.txt forbids
-	// Traps are URLs that were not fetched because of trap detection.
-	Traps       int64 `json:"traps"`
-	OutOfBudget int64 `json:"out_of_budget"` // URLs beyond a budget
-	LinksCut    int64 `json:"links_cut"`     // links to new hosts beyond the limit of a page
-	Refetched   int64 `json:"refetched"`     // fetched more than once
-	// LinksLeftOut are links of pages beyond the size limits of one page.
-	LinksLeftOut int64 `json:"links_left_out"`
-	URLsSeen     int64 `json:"urls_seen"`    // accepted into URL sets
-	URLsPending  int64 `json:"urls_pending"` // accepted, neither leased nor done
-	URLsLeased   int64 `json:"urls_leased"`  // given to workers, not yet reported
-	// URLsWaiting are the pending URLs that wait for a retry.
-	URLsWaiting int64   `json:"urls_waiting"`
-	NextRetryS  float64 `json:"next_retry_s,omitempty"` // seconds until the first of them is due
-	// Outbox counts links not yet acknowledged by their owners.
-	Outbox      int64 `json:"outbox"`
-	HostsOwned  int64 `json:"hosts_owned"`  // hosts of which a URL was accepted
-	HostsLeased int64 `json:"hosts_leased"` // of them, those with a worker
-	// URLsPutOff are the deferred URLs: pending, with the next try later than the wait limit. A crawl
-	// in which only these are left has ended for now.
-	URLsPutOff  int64 `json:"urls_put_off,omitempty"`
-	HostsPutOff int64 `json:"hosts_put_off,omitempty"` // hosts of these URLs
-}
-
-// Add sums o into c.
-func (c *Counters) Add(o *Counters) {
-	sums := func(c *Counters) []*int64 {
-		return []*int64{
-			&c.Pages, &c.Bytes, &c.Duplicates, &c.NoIndex, &c.Redirects, &c.Errors, &c.RobotsDenied, &c.Traps, &c.OutOfBudget, &c.LinksCut, &c.Refetched,
-			&c.LinksLeftOut, &c.URLsSeen, &c.URLsPending, &c.URLsLeased, &c.URLsWaiting, &c.Outbox, &c.HostsOwned, &c.HostsLeased, &c.URLsPutOff, &c.HostsPutOff,
-		}
-	}
-	to := sums(c)
-	for i, n := range sums(o) {
-		*to[i] += *n
-	}
-	c.NextRetryS = sooner(c.NextRetryS, o.NextRetryS)
-}
-
-// Outstanding returns the unfinished work: a crawl is idle when it is zero on the whole ring.
-func (c *Counters) Outstanding() int64 { return c.URLsPending + c.URLsLeased + c.Outbox }
-
-// Due returns the unfinished work that is not deferred: a wait for the end of a crawl ends when it
-// is zero on the whole ring.
-func (c *Counters) Due() int64 { return c.Outstanding() - min(c.URLsPutOff, c.URLsPending) }
 
 // RingSummary is the ring as seen by one peer.
 type RingSummary struct {
@@ -384,55 +347,6 @@ type JobKey struct {
 // JobDone is the state of a finished job.
 const JobDone = "done"
 
-// Fetched returns the number of pages fetched.
-func (c *JobCounts) Fetched() int64 {
-	return c.Outcomes["ok"] + c.Outcomes["duplicate"] + c.Outcomes["noindex"] + c.Outcomes["too_large"]
-}
-
-// JobCounts are the counts of one job, of one peer or summed over the ring.
-type JobCounts struct {
-	// Job is the ID; empty if the context names the job.
-	Job      string           `json:"job,omitempty"`
-	Accepted int64            `json:"accepted"`           // URLs in the URL sets: pending, leased and done
-	Done     int64            `json:"done"`               // URLs that have an outcome
-	Pending  int64            `json:"pending"`            // URLs neither leased nor done
-	Leased   int64            `json:"leased"`             // URLs given to workers, not yet reported
-	Waiting  int64            `json:"waiting"`            // pending URLs that wait for a retry
-	Outbox   int64            `json:"outbox"`             // links not yet acknowledged by their owners
-	Outcomes map[string]int64 `json:"outcomes,omitempty"` // URLs that are done, by outcome
-	Bytes    int64            `json:"bytes"`              // of bodies fetched
-	// LinksLeftOut are links of pages beyond the size limits of one page.
-	LinksLeftOut int64 `json:"links_left_out,omitempty"`
-	// NextRetryS is when the first waiting URL is due, 0 if none waits.
-	NextRetryS float64 `json:"next_retry_s,omitempty"`
-	// PutOff are the deferred URLs: pending, with the next try later than the wait limit.
-	PutOff      int64   `json:"put_off,omitempty"`
-	PutOffHosts int64   `json:"put_off_hosts,omitempty"`  // hosts of these URLs
-	PutOffNextS float64 `json:"put_off_next_s,omitempty"` // seconds until the first is due
-}
-
-// Add sums o into c.
-func (c *JobCounts) Add(o *JobCounts) {
-	of := [...]int64{o.Accepted, o.Done, o.Pending, o.Leased, o.Waiting, o.Outbox, o.Bytes, o.LinksLeftOut, o.PutOff, o.PutOffHosts}
-	for i, to := range [...]*int64{&c.Accepted, &c.Done, &c.Pending, &c.Leased, &c.Waiting, &c.Outbox, &c.Bytes, &c.LinksLeftOut, &c.PutOff, &c.PutOffHosts} {
-		*to += of[i]
-	}
-	c.PutOffNextS = sooner(c.PutOffNextS, o.PutOffNextS)
-	for k, v := range o.Outcomes {
-		if c.Outcomes == nil {
-			c.Outcomes = make(map[string]int64)
-		}
-		c.Outcomes[k] += v
-	}
-	c.NextRetryS = sooner(c.NextRetryS, o.NextRetryS)
-}
-
-// Outstanding returns the job's unfinished work.
-func (c *JobCounts) Outstanding() int64 { return c.Pending + c.Leased + c.Outbox }
-
-// Due returns the unfinished work that is not deferred.
-func (c *JobCounts) Due() int64 { return c.Outstanding() - min(c.PutOff, c.Pending) }
-
 // HostLine is one host in a list.
 type HostLine struct {
 	Host  string `json:"host"`  // name, with the port if it is not the default
@@ -504,26 +418,6 @@ type Host struct {
 	LatencyRow *int `json:"latency_row,omitempty"`
 	// Names are the known names of the peers above, by ID.
 	Names map[string]Name `json:"names,omitempty"`
-}
-
-// HostJob are the counts of a job on a host.
-type HostJob struct {
-	JobCounts
-	// Requests counts requests to the host.
-	Requests int64  `json:"requests"`
-	LinksCut int64  `json:"links_cut,omitempty"` // links not accepted: too many new hosts, or too many pending URLs
-	Spent    string `json:"spent,omitempty"`     // the budget of the host that the job has used up, for people; empty: none
-	Trap     string `json:"trap,omitempty"`      // the trap rule that left most URLs, for people; empty: none
-	// Left are the URLs that trap rules left.
-	Left []RuleLeft `json:"left,omitempty"`
-}
-
-// RuleLeft are the URLs of a host that a trap rule left.
-type RuleLeft struct {
-	Rule    int    `json:"rule"`    // number, see docs/traps.md
-	Text    string `json:"text"`    // the rule and its limit, for people
-	URLs    uint64 `json:"urls"`    // number of URLs, approximate after a failure of the owner
-	Example string `json:"example"` // the first of them
 }
 
 // Budgets limit the cost of one site; 0 is no limit.

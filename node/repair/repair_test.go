@@ -18,6 +18,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/crawl/ownertest"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/dedup"
@@ -146,7 +147,7 @@ func fates(t *testing.T, dir string) (done, waiting int) {
 	}
 	o, err := owner.New(owner.DefaultConfig("self"), store.Keyspace(storage.KeyspaceHosts), noSets{}, &draft{}, wholeRing{}, time.Now())
 	if err == nil {
-		err = o.Check()
+		err = ownertest.Check(o)
 	}
 	if err != nil {
 		t.Fatal(err)

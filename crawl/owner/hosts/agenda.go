@@ -20,7 +20,6 @@ type Agenda struct {
 	*Step
 	jobs     *JobTable
 	domains  *Domains
-	rests    *Rests
 	Wakes    wakes
 	Searches Searches
 	Purges   purges
@@ -68,7 +67,6 @@ func (a *Agenda) schedule(h *Host) {
 		}
 	}
 	a.Wakes.set(h, min(at, purge))
-	a.rests.note(h)
 }
 
 // JobAt returns the earliest time at which a job may grant URLs of a host; never if only another

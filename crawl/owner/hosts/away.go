@@ -2,7 +2,6 @@ package hosts
 
 import (
 	"encoding/binary"
-	"time"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
@@ -41,8 +40,7 @@ func (r *Rests) leave(h *Host) {
 	var parts []byte
 	until, n := Never, int64(0)
 	for _, hj := range h.Jobs {
-		w := hj.wait()
-		if urls, at := w.until(whole, h.Rec.BackoffUntil > r.Now); urls > 0 && at > r.Now+awayUnit {
+		if urls, at := hj.waits(whole, h.Rec.BackoffUntil > r.Now); urls > 0 && at > r.Now+awayUnit {
 			until = min(until, at)
 			n += urls
 			parts = binary.BigEndian.AppendUint64(append(parts, hj.State.ID[:]...), uint64(urls)) // not negative
@@ -91,22 +89,18 @@ func (r *Rests) tally(head, parts []byte, sign int64) {
 // Waits adds the evicted hosts to the waits of the hosts in memory.
 func (a Away) Waits(now, horizon int64, byOutcome map[link.Outcome]*Wait, jobs map[job.ID]PutOff) {
 	for k, s := range a {
-		until := time.UnixMilli(k.until)
+		next := SecondsUntil(k.until, now)
 		switch {
 		case k.until <= now:
 		case k.job != job.ID{} && k.until > horizon:
 			p := jobs[k.job]
-			jobs[k.job] = PutOff{p.URLs + s.urls, p.Hosts + s.hosts, earlier(p.Next, until)}
+			jobs[k.job] = PutOff{p.URLs + s.urls, p.Hosts + s.hosts, Sooner(p.NextS, next)}
 		case k.job == job.ID{}:
-			w := WaitOf(byOutcome, k.outcome)
-			w.Hosts += s.hosts
-			w.URLs += s.urls
-			w.Next = earlier(w.Next, until)
+			some := Wait{Hosts: s.hosts, URLs: s.urls, NextS: next}
 			if k.until > horizon {
-				w.PutOff += s.urls
-				w.HostsPutOff += s.hosts
-				w.NextPutOff = earlier(w.NextPutOff, until)
+				some.PutOff, some.HostsPutOff, some.NextPutOffS = s.urls, s.hosts, next
 			}
+			WaitOf(byOutcome, k.outcome).add(&some)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package hosts
 import (
 	"math"
 	"slices"
-	"time"
 
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/ledger"
@@ -28,7 +27,6 @@ type Host struct {
 	Search     search
 	purging    bool
 	Hangs      hangs
-	Rester     int // index in Rests, from 1; 0: absent
 	wakeAt     int64
 	heap       int // index in wakes, -1 if absent
 	wait       waiting
@@ -55,12 +53,10 @@ const (
 )
 
 // Detail returns the counters of the job on the host.
-func (hj *Job) Detail() HostCounts {
+func (hj *Job) Detail(now int64) HostCounts {
 	all := hj.Tally.Counters()
-	c := HostCounts{Job: hj.State.ID, Admission: all.Admission, Requests: all.Requests, LinksCut: all.Cut, Counts: CountsOf(&all, hj.Tally.Out())}
-	if hj.NextDue() != Never {
-		c.NextDue = time.UnixMilli(hj.NextDue())
-	}
+	c := HostCounts{Admission: all.Admission, Requests: all.Requests, LinksCut: all.Cut, Counts: CountsOf(hj.State.ID, &all, hj.Tally.Out())}
+	c.NextRetryS = SecondsUntil(hj.NextDue(), now)
 	return c
 }
 
@@ -196,5 +192,3 @@ func (h *Host) Mute() bool {
 	}
 	return true
 }
-
-func (hj *Job) wait() JobWait { return JobWait{hj.Tally.Unleased(), hj.Tally.Waiting(), hj.NextDue()} }

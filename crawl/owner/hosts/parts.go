@@ -25,7 +25,7 @@ func New(s *Step) *Parts {
 		Domains: &Domains{Step: s, Full: make(map[DomainJob]domain.Verdict)},
 		Traps:   &Traps{Step: s},
 	}
-	p.Agenda = &Agenda{Step: s, jobs: p.Jobs, domains: p.Domains, rests: p.Rests, Searches: Searches{most: s.Cfg.MaxPlacing, refused: max(s.Cfg.MaxPlacing-leastPlacing, 0)}}
+	p.Agenda = &Agenda{Step: s, jobs: p.Jobs, domains: p.Domains, Searches: Searches{most: s.Cfg.MaxPlacing, refused: max(s.Cfg.MaxPlacing-leastPlacing, 0)}}
 	p.Table = &Table{
 		Step: s, jobs: p.Jobs, agenda: p.Agenda, rests: p.Rests, traps: p.Traps,
 		ByName: make(map[string]*Host), ByPos: make(map[ring.Pos]*Host),

@@ -148,7 +148,6 @@ func (t *Table) Collect() {
 func (t *Table) save(h *Host) {
 	h.dirty, h.saved = false, true
 	h.Rec.Version++
-	t.rests.note(h)
 	t.Buf.Set(ondisk.HostKey(h.Pos), h.Rec.Encode())
 	if h.Rec.OptOut.On {
 		t.Buf.Set(ondisk.OptOutKey(h.Pos), append([]byte{ondisk.Format}, h.Rec.Name...))
@@ -198,7 +197,6 @@ func (t *Table) Forget(h *Host) {
 		t.Sweep.Wanted, t.Sweep.dropped = true, true
 	}
 	t.agenda.Wakes.remove(h)
-	t.rests.forget(h)
 	h.in.remove(h)
 	delete(t.ByName, h.Rec.Name)
 	delete(t.ByPos, h.Pos)

@@ -3,62 +3,116 @@ package hosts
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// Wait sums up the hosts with URLs that are not fetched for a while, by reason: they failed, or
-// asked for a delay. The politeness delay alone does not count.
+// Wait sums up the deferred hosts with pending URLs, for one reason: they failed, or require a
+// delay. The politeness delay alone does not count. The JSON names are stable.
 type Wait struct {
-	// Outcome is the failure of the hosts; none: they asked for a delay, or single URLs of them wait
-	// for a retry.
-	Outcome     link.Outcome
-	Hosts, URLs int64 // numbers; the URLs are pending
-	// PutOff counts the URLs whose next try is beyond the horizon, HostsPutOff the hosts with such
-	// URLs.
-	PutOff, HostsPutOff int64
-	// Next is the earliest next try, NextPutOff the earliest deferred one; zero: none.
-	Next, NextPutOff time.Time
-	// Examples lists the hosts with the most deferred URLs, or if there are none, with the most URLs.
-	Examples []Waiting
+	// Reason is the failure, such as dns or connect, or asked: the site requires the delay, or single
+	// URLs wait for a retry.
+	Reason string `json:"reason"`
+	Hosts  int64  `json:"hosts"` // number of hosts
+	URLs   int64  `json:"urls"`  // pending URLs of those hosts
+	// PutOff counts the URLs whose next try is later than the wait limit.
+	PutOff      int64 `json:"put_off,omitempty"`
+	HostsPutOff int64 `json:"hosts_put_off,omitempty"` // hosts of these URLs
+	// NextS is the time in seconds to the first retry.
+	NextS float64 `json:"next_s"`
+	// NextPutOffS is the time in seconds to the first retry of PutOff.
+	NextPutOffS float64 `json:"next_put_off_s,omitempty"`
+	// Examples are some of the hosts, those with the most PutOff first.
+	Examples []WaitingHost `json:"examples,omitempty"`
 }
 
-// Waiting is a host that is not fetched for a while.
-type Waiting struct {
-	Host         string    // name
-	URLs, PutOff int64     // pending URLs, and those with a next try beyond the horizon
-	Until        time.Time // nothing is fetched before
-	// Fails counts consecutive failures; Why is the last one, or the site's request.
-	Fails uint32
-	Why   string // for display
+// WaitingHost is a deferred host.
+type WaitingHost struct {
+	Host string `json:"host"` // its name
+	URLs int64  `json:"urls"` // pending URLs
+	// PutOff counts the URLs whose next try is later than the wait limit.
+	PutOff int64   `json:"put_off,omitempty"`
+	NextS  float64 `json:"next_s"` // seconds until its next try
+	// Fails counts consecutive failures.
+	Fails uint32 `json:"fails,omitempty"`
+	Why   string `json:"why,omitempty"` // the last failure, or the delay that the site requires
 }
 
 // PutOff counts a job's deferred URLs, whose next try is beyond a horizon, and their hosts.
 type PutOff struct {
-	URLs, Hosts int64     // numbers of each
-	Next        time.Time // first due time
+	URLs, Hosts int64   // numbers of each
+	NextS       float64 // seconds until the first is due
 }
 
-// maxExamples bounds the hosts listed in a Wait.
-const maxExamples = 4
+const (
+	// maxWaits limits the reasons accepted from a peer, maxExamples the hosts of each.
+	maxWaits    = 64
+	maxExamples = 4
+)
+
+// reasonAsked is the reason of hosts that require a delay, and of single URLs that wait for a
+// retry.
+const reasonAsked = "asked"
 
 // WaitOf returns the entry of an outcome, created if missing.
 func WaitOf(byOutcome map[link.Outcome]*Wait, outcome link.Outcome) *Wait {
 	w := byOutcome[outcome]
 	if w == nil {
-		w = &Wait{Outcome: outcome}
+		w = &Wait{Reason: reasonAsked}
+		if outcome != link.OutcomeNone {
+			w.Reason = outcome.String()
+		}
 		byOutcome[outcome] = w
 	}
 	return w
 }
 
-// Rest is the reason and end of a host's wait.
+// AddWaits merges the reports of two peers by reason; neither is changed.
+func AddWaits(a, b []Wait) []Wait {
+	a = slices.Clone(a)
+	for _, w := range b[:min(len(b), maxWaits)] {
+		i := slices.IndexFunc(a, func(x Wait) bool { return x.Reason == w.Reason })
+		if i < 0 {
+			if len(a) >= maxWaits {
+				break
+			}
+			i = len(a)
+			a = append(a, Wait{Reason: w.Reason})
+		}
+		a[i].Examples = slices.Clone(a[i].Examples)
+		a[i].add(&w)
+	}
+	slices.SortStableFunc(a, func(x, y Wait) int { return cmp.Or(cmp.Compare(y.PutOff, x.PutOff), cmp.Compare(y.URLs, x.URLs)) })
+	return a
+}
+
+func (w *Wait) add(o *Wait) {
+	w.Hosts += o.Hosts
+	w.URLs += o.URLs
+	w.PutOff += o.PutOff
+	w.HostsPutOff += o.HostsPutOff
+	w.NextS, w.NextPutOffS = Sooner(w.NextS, o.NextS), Sooner(w.NextPutOffS, o.NextPutOffS)
+	for _, e := range o.Examples[:min(len(o.Examples), maxExamples)] {
+		w.example(e)
+	}
+}
+
+// example inserts a host in order, if it is one of the first.
+func (w *Wait) example(e WaitingHost) {
+	at, _ := slices.BinarySearchFunc(w.Examples, e, func(a, b WaitingHost) int {
+		return cmp.Or(cmp.Compare(b.PutOff, a.PutOff), cmp.Compare(b.URLs, a.URLs), cmp.Compare(a.Host, b.Host))
+	})
+	if at < maxExamples {
+		w.Examples = slices.Insert(w.Examples, at, e)
+		w.Examples = w.Examples[:min(maxExamples, len(w.Examples))]
+	}
+}
+
+// Rest is the wait of a host.
 type Rest struct {
-	Outcome      link.Outcome
-	URLs, putOff int64
-	until        int64
+	URLs, putOff int64 // waiting, and beyond the horizon
+	until        int64 // Unix ms
 }
 
 // add counts URLs of a job that wait until a time.
@@ -73,59 +127,45 @@ func (r *Rest) add(js *JobState, urls, at, now, horizon int64, jobs map[job.ID]P
 	}
 	r.putOff += urls
 	p := jobs[js.ID]
-	p.URLs += urls
-	p.Hosts++
-	p.Next = earlier(p.Next, time.UnixMilli(at))
-	jobs[js.ID] = p
+	jobs[js.ID] = PutOff{p.URLs + urls, p.Hosts + 1, Sooner(p.NextS, SecondsUntil(at, now))}
 }
 
-// JobWait is the wait of a job's URLs on a host.
-type JobWait struct {
-	open    int64 // URLs that are not out
-	waiting int64 // of them, waiting for a retry
-	Due     int64 // first due time of those; never if there is none
-}
-
-// until returns the number of waiting URLs and their time: all URLs if the host waits as a whole,
-// else those that wait for a retry.
-func (w *JobWait) until(whole int64, rests bool) (urls, at int64) {
-	switch {
-	case w.waiting > 0 && w.waiting == w.open:
-		return w.waiting, max(w.Due, whole)
-	case rests:
-		return w.open, whole
-	case w.waiting > 0:
-		return w.waiting, max(w.Due, whole)
-	default:
-		return 0, 0
+// waits returns the number of waiting URLs of the job and their time: all that are not out if the
+// host waits as a whole, else those that wait for a retry.
+func (hj *Job) waits(whole int64, rests bool) (urls, at int64) {
+	waiting := hj.Tally.Waiting()
+	if waiting > 0 && (!rests || waiting == hj.Tally.Unleased()) {
+		return waiting, max(hj.NextDue(), whole)
 	}
+	if rests {
+		return hj.Tally.Unleased(), whole
+	}
+	return 0, 0
 }
 
 // Add counts a host.
-func (w *Wait) Add(h *Host, r *Rest) {
-	until := time.UnixMilli(r.until)
-	w.Hosts++
-	w.URLs += r.URLs
-	w.Next = earlier(w.Next, until)
+func (w *Wait) Add(h *Host, r *Rest, now int64) {
+	next := SecondsUntil(r.until, now)
+	one := Wait{Hosts: 1, URLs: r.URLs, PutOff: r.putOff, NextS: next}
 	if r.putOff > 0 {
-		w.PutOff += r.putOff
-		w.HostsPutOff++
-		w.NextPutOff = earlier(w.NextPutOff, until)
+		one.HostsPutOff, one.NextPutOffS = 1, next
 	}
-	e := Waiting{Host: h.Rec.Name, URLs: r.URLs, PutOff: r.putOff, Until: until, Fails: h.Rec.Fails, Why: h.Rec.BackoffReason}
-	at, _ := slices.BinarySearchFunc(w.Examples, e, func(a, b Waiting) int {
-		return cmp.Or(cmp.Compare(b.PutOff, a.PutOff), cmp.Compare(b.URLs, a.URLs), cmp.Compare(a.Host, b.Host))
-	})
-	if at < maxExamples {
-		w.Examples = slices.Insert(w.Examples, at, e)
-		w.Examples = w.Examples[:min(maxExamples, len(w.Examples))]
-	}
+	w.add(&one)
+	w.example(WaitingHost{Host: h.Rec.Name, URLs: r.URLs, PutOff: r.putOff, NextS: next, Fails: h.Rec.Fails, Why: h.Rec.BackoffReason})
 }
 
-// earlier returns the earlier of two times; zero means none.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
+// Sooner returns the smaller of two times in seconds; 0 is none.
+func Sooner(a, b float64) float64 {
+	if a == 0 || b != 0 && b < a {
 		return b
 	}
 	return a
+}
+
+// SecondsUntil returns the seconds to a time in ms, more than 0; 0 for Never.
+func SecondsUntil(at, now int64) float64 {
+	if at == Never {
+		return 0
+	}
+	return max(float64(at-now)/1000, 0.001)
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/apoidea/apoidea/crawl/ownertest"
+
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/dht/ring"
 )
@@ -55,7 +57,7 @@ func (w *world) check() error {
 		if !p.up || !w.owned[p.i] {
 			continue
 		}
-		if err := p.proc.owner.Check(); err != nil {
+		if err := ownertest.Check(p.proc.owner); err != nil {
 			return breaks(booksAddUp, "%d: %v", p.i, err)
 		}
 		if t := p.proc.owner.Totals(); t.URLsSeen != t.URLsPending+t.URLsLeased+t.URLsWaiting+t.Pages+t.Duplicates+t.Redirects+t.Errors+t.RobotsDenied {

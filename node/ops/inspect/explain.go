@@ -12,7 +12,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/robots"
-	"github.com/apoidea/apoidea/crawl/trap"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
@@ -113,13 +112,7 @@ func (v *View) hostHere(ctx context.Context, host string) (*control.Host, error)
 			h.Robots = append(h.Robots, robotsLine(origin, &s, time.Now()))
 		}
 	}
-	for i := range d.Jobs {
-		c := &d.Jobs[i]
-		h.Jobs = append(h.Jobs, control.HostJob{
-			JobCounts: jobCounts(c.Job, &c.Counts, now), Requests: c.Requests, LinksCut: c.LinksCut, Trap: c.Trap, Spent: c.Spent,
-			Left: leftBy(c),
-		})
-	}
+	h.Jobs = d.Jobs
 	budgets := v.deps.About.Budgets
 	h.Budgets = &budgets
 	v.explainPlacement(h, &d, now)
@@ -317,14 +310,4 @@ func whyLate(l *control.WhyLine, f *owner.Fate, now, horizon time.Time) {
 	case l.PutOff:
 		l.Text += "; deferred: next attempt after --patience"
 	}
-}
-
-// leftBy lists what the trap rules left of a host.
-func leftBy(c *owner.HostCounts) (list []control.RuleLeft) {
-	for rule := range c.Left {
-		if l := &c.Left[rule]; l.N > 0 {
-			list = append(list, control.RuleLeft{Rule: rule, Text: c.Rules.Text(trap.Rule(rule)), URLs: l.N, Example: l.URL}) //nolint:gosec // an index
-		}
-	}
-	return list
 }

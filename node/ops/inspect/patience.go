@@ -3,8 +3,7 @@ package inspect
 import (
 	"time"
 
-	"github.com/apoidea/apoidea/crawl/link"
-	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/node/control"
 )
 
@@ -24,36 +23,10 @@ func (v *View) horizon(patience time.Duration) time.Time {
 	return v.deps.Hosts.Now().Add(patience)
 }
 
-// reasonAsked is the reason of hosts that require a delay, and of single URLs that wait for a
-// retry.
-const reasonAsked = "asked"
-
-// tellWaits sets the deferred hosts and URLs of a status.
-func tellWaits(c *control.Status, waits []owner.Wait, now time.Time) {
-	for i := range waits {
-		w := &waits[i]
-		c.URLsPutOff += w.PutOff
-		c.HostsPutOff += w.HostsPutOff
-		told := control.Wait{
-			Reason: reasonAsked, Hosts: w.Hosts, URLs: w.URLs, PutOff: w.PutOff, HostsPutOff: w.HostsPutOff,
-			NextS: secondsUntil(w.Next, now), NextPutOffS: secondsUntil(w.NextPutOff, now),
-		}
-		if w.Outcome != link.OutcomeNone {
-			told.Reason = w.Outcome.String()
-		}
-		for _, e := range w.Examples {
-			told.Examples = append(told.Examples, control.WaitingHost{
-				Host: e.Host, URLs: e.URLs, PutOff: e.PutOff, NextS: secondsUntil(e.Until, now), Fails: e.Fails, Why: e.Why,
-			})
-		}
-		c.Waits = append(c.Waits, told)
-	}
-}
-
 // allWaits merges the waits of all members.
 func allWaits(members []control.Member) (waits []control.Wait) {
 	for i := range members {
-		waits = control.AddWaits(waits, members[i].Waits)
+		waits = hosts.AddWaits(waits, members[i].Waits)
 	}
 	return waits
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/ops/volunteer/machine"
@@ -184,15 +184,14 @@ func (v *View) fill(ctx context.Context, m *control.Member, patience time.Durati
 	if err != nil {
 		return nil, err
 	}
-	var came map[string]uint64
 	var totals owner.Totals
 	var counts map[job.ID]owner.Counts
-	delegated := make(map[string]int)
+	var delegated map[string]int
 	var waits []owner.Wait
 	var putOff map[job.ID]owner.PutOff
 	horizon := v.horizon(patience)
 	if err := question(ctx, func(o *owner.Owner) {
-		came = v.deps.Hosts.Taken()
+		taken = v.deps.Hosts.Taken()
 		totals = o.Totals()
 		counts = o.AllCounts()
 		delegated = o.Delegated()
@@ -201,60 +200,37 @@ func (v *View) fill(ctx context.Context, m *control.Member, patience time.Durati
 		return nil, err
 	}
 	m.Status = v.baseStatus()
-	m.Counters = counters(totals)
+	m.Counters, m.Waits = totals, waits
 	m.LongestStepMS = float64(v.deps.Hosts.Owners.LongestStep().Microseconds()) / 1000
 	for id, left := range unsent {
 		m.Outbox += left
 		c := counts[id]
+		c.Job = id.String()
 		c.Outbox += left
 		counts[id] = c
 	}
-	now := v.deps.Hosts.Now()
 	for id, c := range counts {
-		jc := jobCounts(id, &c, now)
-		jc.PutOff, jc.PutOffHosts, jc.PutOffNextS = putOff[id].URLs, putOff[id].Hosts, secondsUntil(putOff[id].Next, now)
-		m.Jobs = append(m.Jobs, jc)
-		if jc.NextRetryS > 0 && (m.NextRetryS == 0 || jc.NextRetryS < m.NextRetryS) {
-			m.NextRetryS = jc.NextRetryS
-		}
+		c.PutOff, c.PutOffHosts, c.PutOffNextS = putOff[id].URLs, putOff[id].Hosts, putOff[id].NextS
+		m.Jobs = append(m.Jobs, c)
+		m.NextRetryS = hosts.Sooner(m.NextRetryS, c.NextRetryS)
 	}
-	tellWaits(&m.Status, waits, now)
+	for i := range waits {
+		m.URLsPutOff += waits[i].PutOff
+		m.HostsPutOff += waits[i].HostsPutOff
+	}
 	if arc, ok := v.deps.Ring.DHT.Arc(); ok {
 		m.ArcShare = arc.Fraction()
 	}
 	m.Delegated = make(map[string]int)
-	for worker, hosts := range delegated {
-		m.Delegated[peer.ID(worker).String()] = hosts
+	for worker, n := range delegated {
+		m.Delegated[peer.ID(worker).String()] = n
 	}
 	m.Status.State = v.state(&m.Counters)
 	m.Moving = v.deps.Ring.Moving()
 	if v.deps.Hosts.SeenLoss != nil {
 		m.SeenLoss = v.deps.Hosts.SeenLoss()
 	}
-	return came, nil
-}
-
-func counters(t owner.Totals) control.Counters {
-	return control.Counters{
-		Pages: t.Pages, Bytes: t.Bytes, Duplicates: t.Duplicates, NoIndex: t.NoIndex, Redirects: t.Redirects, Errors: t.Errors, RobotsDenied: t.RobotsDenied,
-		Traps: t.Traps, OutOfBudget: t.OutOfBudget, LinksCut: t.LinksCut,
-		Refetched: t.Refetched, LinksLeftOut: t.LeftOut, URLsSeen: t.URLsSeen, URLsPending: t.URLsPending, URLsLeased: t.URLsLeased, URLsWaiting: t.URLsWaiting,
-		Outbox: t.Outbox, HostsOwned: t.HostsOwned, HostsLeased: t.HostsLeased,
-	}
-}
-
-func jobCounts(id job.ID, c *owner.Counts, now time.Time) control.JobCounts {
-	j := control.JobCounts{
-		Job: id.String(), Accepted: c.Accepted, Done: c.Done, Pending: c.Pending, Leased: c.Leased, Waiting: c.Waiting, Outbox: c.Outbox,
-		Bytes: c.Bytes, LinksLeftOut: c.LeftOut, Outcomes: make(map[string]int64),
-	}
-	for o, count := range c.Outcomes {
-		if count > 0 {
-			j.Outcomes[link.Outcome(o).String()] = count // an index into an array of outcomes
-		}
-	}
-	j.NextRetryS = secondsUntil(c.NextDue, now)
-	return j
+	return taken, nil
 }
 
 // baseStatus returns a status without counters and state.

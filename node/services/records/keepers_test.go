@@ -21,6 +21,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/ownertest"
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
 	"github.com/apoidea/apoidea/crawl/placement/registry"
 	crawlwire "github.com/apoidea/apoidea/crawl/wire"
@@ -161,7 +162,7 @@ func (w *keepers) start(t *testing.T, id peer.ID, change ...func(*Replication)) 
 	p.stop = func() {
 		stopShip()
 		stopRest()
-		if err := o.Check(); err != nil {
+		if err := ownertest.Check(o); err != nil {
 			t.Errorf("books of %s: %v", id, err)
 		}
 	}

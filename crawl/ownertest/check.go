@@ -1,25 +1,27 @@
-package owner
+// Package ownertest checks the records of an owner against each other, for tests.
+package ownertest
 
 import (
 	"fmt"
-	"maps"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// Check reads everything and says where the books do not add up: for each host and job, accepted
+// Check reads all records and reports where they do not add up: for each host and job, accepted
 // URLs = pending + leased + outcomes; every pending URL has one record and every record one URL; at
-// most one lease a host; bound tokens are those of the URLs that are out. It is for tests and for a
-// store in doubt; it takes as long as reading the store. To be called between steps.
-func (o *Owner) Check() error {
+// most one lease a host; bound tokens are those of the URLs that are out. It is called between
+// steps.
+func Check(o *owner.Owner) error {
 	if o.Buf.Len() > 0 {
 		return fmt.Errorf("check: %d writes outside a step", o.Buf.Len())
 	}
-	c := checker{o: o, jobs: make(map[job.ID]*ondisk.Counters), boundPages: make(map[job.ID]uint64), boundBytes: make(map[job.ID]uint64)}
+	jobs, table := o.Memory()
+	c := checker{o: o, table: table, order: jobs.Order, jobs: make(map[job.ID]*ondisk.Counters), boundPages: make(map[job.ID]uint64), boundBytes: make(map[job.ID]uint64)}
 	o.Buf.Scan([]byte{ondisk.SpaceHost}, []byte{ondisk.SpaceHost + 1}, func(key, value []byte) bool {
 		c.record(key, value)
 		return c.err == nil
@@ -27,7 +29,6 @@ func (o *Owner) Check() error {
 	c.endHost()
 	c.sums()
 	c.leases()
-	c.resters()
 	if c.err == nil {
 		c.err = o.Buf.Err()
 	}
@@ -35,7 +36,9 @@ func (o *Owner) Check() error {
 }
 
 type checker struct {
-	o     *Owner
+	o     *owner.Owner
+	table *hosts.Table
+	order []*hosts.JobState
 	err   error
 	pos   ring.Pos
 	name  string
@@ -205,7 +208,7 @@ func (c *checker) endHost() {
 	if want := len(c.open) > 0 || c.entries > 0; work != want {
 		c.fail("in the index of work: %v, want %v", work, want)
 	}
-	if h := c.o.hosts.ByPos[c.pos]; h != nil {
+	if h := c.table.ByPos[c.pos]; h != nil {
 		c.memory(h)
 	}
 }
@@ -279,10 +282,10 @@ func (c *checker) memory(h *hosts.Host) {
 // sums compares the counters of the peer with those of its hosts.
 func (c *checker) sums() {
 	c.name = "*"
-	if c.hosts != c.o.hosts.Totals.Hosts {
-		c.fail("%d hosts, counted %d", c.hosts, c.o.hosts.Totals.Hosts)
+	if c.hosts != c.table.Totals.Hosts {
+		c.fail("%d hosts, counted %d", c.hosts, c.table.Totals.Hosts)
 	}
-	for _, js := range c.o.jobs.Order {
+	for _, js := range c.order {
 		want := *c.of(c.jobs, js.ID)
 		got := js.Sums()
 		got.Exhausted = false
@@ -292,41 +295,11 @@ func (c *checker) sums() {
 	}
 }
 
-// resters compares what is noted of hosts of which something waits with the hosts.
-func (c *checker) resters() {
-	o := c.o
-	for i := range o.rests.List {
-		if h := o.rests.List[i].H; h.Rester != i+1 || !h.Kept() {
-			c.fail("%s is not where it waits", h.Rec.Name)
-			return
-		}
-	}
-	for _, h := range o.hosts.ByName {
-		c.name = h.Rec.Name
-		want := hosts.Rester{H: h, Whole: o.RestsUntil(h), Backoff: h.Rec.BackoffUntil, Outcome: h.Rec.FailOutcome, Mute: h.Mute()}
-		for _, horizon := range []int64{o.Now, o.Now + 5*60_000} {
-			jobs, gotJobs := make(map[job.ID]hosts.PutOff), make(map[job.ID]hosts.PutOff)
-			var got hosts.Rest
-			if r := want.Rest(o.Now, horizon, jobs); h.Rester > 0 {
-				got = o.rests.List[h.Rester-1].Rest(o.Now, horizon, gotJobs)
-				if got != r {
-					c.fail("%+v waits, noted is %+v", r, got)
-				}
-			} else if r.URLs > 0 {
-				c.fail("%+v waits, and is not noted", r)
-			}
-			if !maps.Equal(jobs, gotJobs) {
-				c.fail("put off %v, noted is %v", jobs, gotJobs)
-			}
-		}
-	}
-}
-
 // leases compares leases, sessions and accounts.
 func (c *checker) leases() {
 	leased := 0
 	out := make(map[*hosts.JobState]int64)
-	for _, h := range c.o.hosts.ByName {
+	for _, h := range c.table.ByName {
 		if h.Lease == nil {
 			continue
 		}
@@ -338,10 +311,10 @@ func (c *checker) leases() {
 			out[it.Job.State]++
 		}
 	}
-	if leased != c.o.leases.N {
-		c.fail("%d hosts leased, counted %d", leased, c.o.leases.N)
+	if int64(leased) != c.o.Totals().HostsLeased {
+		c.fail("%d hosts leased, counted %d", leased, c.o.Totals().HostsLeased)
 	}
-	for _, js := range c.o.jobs.Order {
+	for _, js := range c.order {
 		if js.Out() != out[js] {
 			c.fail("job %s: %d out, counted %d", js.ID, out[js], js.Out())
 		}
