@@ -5,9 +5,9 @@
 // milliseconds. *Peers* have coordinates from the round trips of gossip, measured in user space, so
 // that a busy peer appears far away ([Gossip]). *Servers* have proxy coordinates from the duration
 // of downloads at peers, the *estimators* ([Servers]). [Strategy] assigns hosts to the peer nearest
-// in the space. Estimators alternate under leases of one URL, so that a host never has two workers.
-// The thesis' cycle, which estimates a batch of servers and then assigns their remaining URLs, is in
-// node/lab/experiment/coordinates.
+// in the space. Estimators alternate under leases of one URL, so that a host never has two
+// workers. The thesis' cycle, which estimates a batch of servers and then assigns their remaining
+// URLs, is in node/lab/experiment/coordinates.
 //
 // Everything here is a plain state machine: no goroutine, clock, disk or network, not safe for
 // concurrent use, and deterministic for a seed. The time is an argument.
