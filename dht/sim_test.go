@@ -299,7 +299,8 @@ func TestSuspendedPeerServesNothing(t *testing.T) {
 }
 
 func TestSeparateRingsMerge(t *testing.T) {
-	s := dhtsim.NewSim(dhtsim.World{Seed: 6, Ring: func(i int) int { return i % 2 }})
+	networks := 2
+	s := dhtsim.NewSim(dhtsim.World{Seed: 6, Ring: func(i int) int { return i % networks }})
 	s.Add()
 	s.Add()
 	for i := 2; i < 40; i++ {
@@ -310,7 +311,7 @@ func TestSeparateRingsMerge(t *testing.T) {
 	if got := served(s); got < 1.99 || got > 2.01 {
 		t.Fatalf("two rings serve %.2f circles", got)
 	}
-	s.Unite()
+	networks = 1
 	s.Nodes[0].Meet(s.Nodes[1])
 	t.Logf("one ring of two after %v", settle(t, s, 90*time.Second))
 	checkLookups(t, s, "merged", 200)

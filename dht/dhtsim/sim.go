@@ -241,9 +241,6 @@ func (s *Sim) Observe(n *Node, seen workers.Reachability) {
 	n.after()
 }
 
-// Unite fills the routing tables of all peers from one network.
-func (s *Sim) Unite() { s.world.Ring = nil }
-
 // holds reports whether a peer is in the leaf set of another.
 func holds(q *Node, id peer.ID) bool {
 	preds, succs := q.Leaves()
