@@ -77,7 +77,7 @@ func TestStrangersOwnNothing(t *testing.T) {
 			for _, l := range liars {
 				n.Meet(l)
 			}
-			found, err := s.Lookup(n, key)
+			found, err := lookupFrom(s, n, key)
 			other := randomKey(rnd)
 			if guess, ok := n.Guess(other); err != nil || !right(found.Owner.ID, key) || ok && !right(guess.ID, other) {
 				misled++

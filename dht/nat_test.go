@@ -252,7 +252,7 @@ func TestWorkerLearnsOwners(t *testing.T) {
 	s := natWorld(t, 7, 8, map[int]bool{1: true})
 	n, key := s.Nodes[1], ring.HostKey("a.example")
 	for range 2 {
-		found, err := s.Lookup(n, key)
+		found, err := lookupFrom(s, n, key)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -241,19 +241,6 @@ func (s *Sim) Observe(n *Node, seen workers.Reachability) {
 	n.after()
 }
 
-// Unite fills the routing tables of all peers from one network.
-func (s *Sim) Unite() { s.world.Ring = nil }
-
-// Lookup searches the owner of key from n, and advances the clock until it is found.
-func (s *Sim) Lookup(n *Node, key ring.Key) (found dht.Lookup, err error) {
-	done := false
-	n.Lookup(key, func(f dht.Lookup, e error) { found, err, done = f, e, true })
-	if !done && !s.RunUntil(time.Minute, func() bool { return done }) {
-		return found, ErrTimeout
-	}
-	return found, err
-}
-
 // holds reports whether a peer is in the leaf set of another.
 func holds(q *Node, id peer.ID) bool {
 	preds, succs := q.Leaves()

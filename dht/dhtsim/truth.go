@@ -43,12 +43,6 @@ func (s *Sim) Truth(key ring.Key) *Node {
 	return members[at(members, key)%len(members)]
 }
 
-// TrueArc returns the arc that a live ring member should own.
-func (s *Sim) TrueArc(n *Node) ring.Arc {
-	members := s.Members()
-	return arc(members, at(members, n.key))
-}
-
 // truth returns the index of a key's owner among the live peers.
 func (s *Sim) truth(key ring.Key) int { return at(s.sorted, key) % len(s.sorted) }
 

@@ -355,9 +355,6 @@ func (s *Strategy) note(host string, site netip.Addr) {
 	s.hosts[host] = site
 }
 
-// Pace returns the factor by which a site's delay should be increased: see [Servers.Pace].
-func (s *Strategy) Pace(site netip.Addr) float64 { return s.servers.Pace(site.Unmap()) }
-
 // Expected returns the expected duration of a page's download from a site at a peer, false if
 // unknown, for display.
 func (s *Strategy) Expected(now time.Time, site netip.Addr, peer string) (time.Duration, float64, bool) {

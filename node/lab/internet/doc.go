@@ -13,7 +13,7 @@
 // There are two kinds. [Load] reads a matrix of measured RTTs, optionally with addresses of its
 // nodes and registry data; only one address within each prefix is drawn from the seed. Without a
 // matrix, and with [Synthetic], everything is generated from the seed, see world.go; its RTTs have
-// about the median, spread and triangle violations of measured ones ([Stats]).
+// about the median, spread and triangle violations of measured ones.
 //
 // An [Internet] is immutable and safe for concurrent use. Its memory does not grow with the hosts
 // used, and host i does not depend on earlier calls.

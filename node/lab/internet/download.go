@@ -82,11 +82,6 @@ func (t Transfer) Wire() time.Duration {
 	return time.Duration((took + line(left)) * float64(time.Second))
 }
 
-// Download draws the duration of a download of that many bytes: [Transfer] with default options.
-func (n *Internet) Download(rnd *rand.Rand, rtt time.Duration, bytes int) time.Duration {
-	return Transfer{RTT: rtt, Bytes: bytes}.Time(rnd)
-}
-
 // PageSize draws the size of an HTML page in bytes: lognormal, mean 38 kB, median 18 kB, 300 bytes
 // to 4 MiB.
 func PageSize(rnd *rand.Rand) int {

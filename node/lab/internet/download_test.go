@@ -53,10 +53,6 @@ func TestTransferTime(t *testing.T) {
 			t.Errorf("%s: %v is less than two round trips", name, took[0])
 		}
 	}
-	n := Synthetic(1)
-	if a, b := n.Download(rnd(), time.Second, 9), (Transfer{RTT: time.Second, Bytes: 9}).Time(rnd()); a != b {
-		t.Errorf("%v by Download, %v by Transfer", a, b)
-	}
 }
 
 func TestPageSize(t *testing.T) {

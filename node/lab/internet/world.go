@@ -51,7 +51,6 @@ type leaf struct {
 //     cities of the country;
 //   - databases list many networks of a holder at its headquarters.
 type world struct {
-	seed     uint64
 	orgs     int
 	networks []registry.Network
 	leaves   []leaf
@@ -60,14 +59,13 @@ type world struct {
 
 // block is a range from which smaller ones are allocated in order.
 type block struct {
-	prefix    netip.Prefix
 	next, end uint64
 }
 
 func newBlock(p netip.Prefix) *block {
 	b := p.Addr().As4()
 	start := uint64(b[0])<<24 | uint64(b[1])<<16 | uint64(b[2])<<8 | uint64(b[3])
-	return &block{p, start, start + 1<<(32-p.Bits())}
+	return &block{start, start + 1<<(32-p.Bits())}
 }
 
 // take allocates a range; false if there is none left.
@@ -100,7 +98,7 @@ const (
 
 // newWorld generates the networks of a seed.
 func newWorld(seed uint64) *world {
-	w := &world{seed: seed}
+	w := new(world)
 	d := named(seed, 0x776f726c64)
 	for r, octets := range firstOctets {
 		for _, o := range octets {

@@ -89,14 +89,12 @@ type ChurnReport struct {
 	Owned, OwnedMin, WrongMax float64
 	// QuietOwned is the least fraction from 30 s after the last change on.
 	QuietOwned float64
-	// Upkeep and Lookup traffic, in calls and bytes per live peer and second, under churn.
-	UpkeepCalls, UpkeepBytes, LookupBytes float64
+	// Upkeep traffic, in calls and bytes per live peer and second, under churn.
+	UpkeepCalls, UpkeepBytes float64
 	// Killed peers crashed at once in the end. Owners is the time until every key was served by its
 	// owner again, Settled until every leaf set was right as well; negative if the wait ended before.
 	Killed          int
 	Owners, Settled time.Duration // since the massacre
-	// Events is the total number of events.
-	Events uint64
 }
 
 // quiet is the time after which every owner must be right.
@@ -107,7 +105,7 @@ func RunChurn(ctx context.Context, cfg ChurnConfig) (*ChurnReport, error) {
 	cfg.fill()
 	r := newChurn(cfg)
 	r.ring.Found(cfg.Peers)
-	if _, err := r.ring.settle(ctx); err != nil {
+	if err := r.ring.settle(ctx); err != nil {
 		return nil, err
 	}
 	for _, phase := range []func(context.Context) error{r.churn, r.calm, r.massacre} {
@@ -115,7 +113,6 @@ func RunChurn(ctx context.Context, cfg ChurnConfig) (*ChurnReport, error) {
 			return nil, err
 		}
 	}
-	r.report.Events = r.ring.Events()
 	return &r.report, nil
 }
 
@@ -138,7 +135,7 @@ func newChurn(cfg ChurnConfig) *churn {
 func (c *churn) churn(ctx context.Context) error {
 	c.begin = c.ring.Elapsed()
 	c.ring.churn()
-	before := c.ring.Sent
+	before := c.ring.Sent[dhtsim.Upkeep]
 	n := int(c.cfg.For / c.cfg.SampleEvery)
 	for range n {
 		if err := c.sample(ctx, &c.report.Churn); err != nil {
@@ -156,10 +153,9 @@ func (c *churn) churn(ctx context.Context) error {
 		r.OwnedMin, r.WrongMax = min(r.OwnedMin, s.Owned), max(r.WrongMax, s.Coverage.Wrong)
 	}
 	per := r.Peers * (time.Duration(n) * c.cfg.SampleEvery).Seconds()
-	sent := c.ring.Sent
-	r.UpkeepCalls = float64(sent[dhtsim.Upkeep].Calls-before[dhtsim.Upkeep].Calls) / per
-	r.UpkeepBytes = float64(sent[dhtsim.Upkeep].Bytes-before[dhtsim.Upkeep].Bytes) / per
-	r.LookupBytes = float64(sent[dhtsim.Lookups].Bytes-before[dhtsim.Lookups].Bytes) / per
+	sent := c.ring.Sent[dhtsim.Upkeep]
+	r.UpkeepCalls = float64(sent.Calls-before.Calls) / per
+	r.UpkeepBytes = float64(sent.Bytes-before.Bytes) / per
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/dht/dhtsim"
+	"github.com/apoidea/apoidea/dht/ring"
 )
 
 func small() ChurnConfig {
@@ -61,9 +62,12 @@ func TestWrongOwnerIsReported(t *testing.T) {
 	cfg := small()
 	cfg.For, cfg.SampleEvery, cfg.Lookups, cfg.Massacre = time.Minute, time.Minute, 1000, -1
 	cfg.plant = func(r *dhtsim.Sim) {
-		victim := slices.MaxFunc(r.Living(), func(p, q *dhtsim.Node) int {
-			return cmp.Compare(r.TrueArc(p).Fraction(), r.TrueArc(q).Fraction())
-		})
+		living := r.Living()
+		arc := func(p *dhtsim.Node) float64 {
+			i := slices.Index(living, p)
+			return ring.Arc{Start: living[(i+len(living)-1)%len(living)].Peer.Key(), End: p.Peer.Key()}.Fraction()
+		}
+		victim := slices.MaxFunc(living, func(p, q *dhtsim.Node) int { return cmp.Compare(arc(p), arc(q)) })
 		r.Partition(func(i, j int) bool { return (i == victim.Index) != (j == victim.Index) })
 	}
 	r := runChurn(t, cfg)

@@ -118,7 +118,6 @@ type CrawlReport struct {
 	Loads, HostLoads []float64
 	// LostURLs has some of the lost URLs, for debugging.
 	LostURLs []string
-	Events   uint64 // total number of events
 }
 
 // crawl is a run in progress, and the job table that all peers read.
@@ -145,7 +144,7 @@ func RunCrawl(ctx context.Context, cfg CrawlConfig) (*CrawlReport, error) {
 		return nil, err
 	}
 	w.Found(cfg.Peers)
-	if _, err := w.settle(ctx); err != nil {
+	if err := w.settle(ctx); err != nil {
 		return nil, err
 	}
 	w.post()
@@ -351,7 +350,7 @@ func (w *crawl) judge() {
 		}
 	}
 	r.Extra = len(fetched)
-	r.SiteAudit, r.Broken, r.Moved, r.Events = w.sites.audit, w.broken, w.moved, w.Events()
+	r.SiteAudit, r.Broken, r.Moved = w.sites.audit, w.broken, w.moved
 	for purpose := range Purposes {
 		r.Sent[purpose] = dhtsim.Traffic{
 			Calls: w.Sent[purpose].Calls - w.sentBefore[purpose].Calls, Bytes: w.Sent[purpose].Bytes - w.sentBefore[purpose].Bytes,

@@ -20,8 +20,8 @@ func runCrawl(t *testing.T, cfg CrawlConfig) *CrawlReport {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d born, %d died, %d returned; truth %d, found %d, lost %d, extra %d; %+v; %d lapsed, %d broken off; %d records moved; finished %v after %v; %d events",
-		r.Born, r.Died, r.Returned, r.Truth, r.Found, r.Lost, r.Extra, r.SiteAudit, r.Lapsed, r.Broken, r.Moved, r.Finished, r.Took, r.Events)
+	t.Logf("%d born, %d died, %d returned; truth %d, found %d, lost %d, extra %d; %+v; %d lapsed, %d broken off; %d records moved; finished %v after %v",
+		r.Born, r.Died, r.Returned, r.Truth, r.Found, r.Lost, r.Extra, r.SiteAudit, r.Lapsed, r.Broken, r.Moved, r.Finished, r.Took)
 	for p := range Purposes {
 		t.Logf("%s: %d calls, %.0f bytes a page", Word(p), r.Sent[p].Calls, float64(r.Sent[p].Bytes)/float64(max(r.Found, 1)))
 	}

@@ -66,18 +66,17 @@ func (p *population) run(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// settle waits until the ring is consistent and returns the time; an error if it timed out.
-func (p *population) settle(ctx context.Context) (time.Duration, error) {
-	begun := p.Elapsed()
+// settle waits until the ring of a new population is consistent; an error if it timed out.
+func (p *population) settle(ctx context.Context) error {
 	for p.Settled() != nil {
-		if p.Elapsed()-begun > settleWithin {
-			return 0, fmt.Errorf("ring did not become consistent: %w", p.Settled())
+		if p.Elapsed() > settleWithin {
+			return fmt.Errorf("ring did not become consistent: %w", p.Settled())
 		}
 		if err := p.run(ctx, time.Second); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	return p.Elapsed() - begun, nil
+	return nil
 }
 
 // exponential draws a duration.

@@ -5,15 +5,7 @@ import "github.com/apoidea/apoidea/dht/dhtsim"
 // Purpose is the reason for traffic.
 type Purpose = dhtsim.Purpose
 
-// The purposes.
-const (
-	// Upkeep is ring maintenance: stabilize, searches for the own position, probes of suspects.
-	Upkeep = dhtsim.Upkeep
-	// Lookups are searches for owners.
-	Lookups = dhtsim.Lookups
-)
-
-// The purposes of a crawl.
+// The purposes of a crawl, beside those of the ring.
 const (
 	// Links to the owners of their hosts.
 	Links = dhtsim.Others + iota

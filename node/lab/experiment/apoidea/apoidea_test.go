@@ -72,7 +72,7 @@ func TestApoideaBatches(t *testing.T) {
 	setup := apoideaSetup{
 		hardware: &hardware{page: time.Millisecond, call: 2 * time.Millisecond, pageSize: func(*rand.Rand) int { return 1000 }},
 		load:     1, peers: 2, threads: 1, sites: make([]time.Duration, 8), server: time.Microsecond, length: 10 * time.Second,
-		kinds: []messageKind{{"all", 100 * time.Millisecond, 1 << 30, 0, func(_ *apoideaCrawl, _ *rand.Rand, from int) []int { return []int{from, 1 - from} }}},
+		kinds: []messageKind{{100 * time.Millisecond, 1 << 30, 0, func(_ *apoideaCrawl, _ *rand.Rand, from int) []int { return []int{from, 1 - from} }}},
 	}
 	got, err := runApoidea(t.Context(), rand.New(rand.NewPCG(1, 2)), setup)
 	if err != nil {

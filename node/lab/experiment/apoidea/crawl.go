@@ -39,8 +39,7 @@ type apoideaResult struct {
 	seconds  float64
 	cpu      time.Duration
 	messages int
-	// first is the largest share of a peer, relative to an even one.
-	peers int
+	peers    int
 }
 
 // perPeer returns the pages per second and peer.
@@ -56,7 +55,6 @@ func (r *apoideaResult) perPage() float64 { return float64(r.messages) / float64
 
 // messageKind is a kind of message that a page causes, batched by destination.
 type messageKind struct {
-	name   string
 	linger time.Duration // of the first of a batch
 	most   int           // of a batch
 	bytes  int           // of each
@@ -92,7 +90,7 @@ func apoideaMessages() []messageKind {
 	d := webgen.DefaultConfig()
 	foreign := float64(d.Links) * d.CrossHostShare * (1 - cacheHits)
 	return []messageKind{
-		{"links", batchLinger, batchLinks, linkBytes, func(c *apoideaCrawl, rnd *rand.Rand, _ int) []int {
+		{batchLinger, batchLinks, linkBytes, func(c *apoideaCrawl, rnd *rand.Rand, _ int) []int {
 			n := int(foreign)
 			if rnd.Float64() < foreign-float64(n) {
 				n++
@@ -103,7 +101,7 @@ func apoideaMessages() []messageKind {
 			}
 			return to
 		}},
-		{"digests", batchLinger, batchDigests, digestBytes, func(c *apoideaCrawl, rnd *rand.Rand, _ int) []int {
+		{batchLinger, batchDigests, digestBytes, func(c *apoideaCrawl, rnd *rand.Rand, _ int) []int {
 			return []int{c.at(drawKey(rnd))}
 		}},
 	}
@@ -113,10 +111,10 @@ func apoideaMessages() []messageKind {
 // to the peers that hold replicas.
 func todaysMessages() []messageKind {
 	return append(apoideaMessages(),
-		messageKind{"confirmations", confirmLinger, batchLinks, digestBytes, func(c *apoideaCrawl, rnd *rand.Rand, _ int) []int {
+		messageKind{confirmLinger, batchLinks, digestBytes, func(c *apoideaCrawl, rnd *rand.Rand, _ int) []int {
 			return []int{c.at(drawKey(rnd))}
 		}},
-		messageKind{"replicas", batchLinger, 1 << 30, replicaBytes, func(c *apoideaCrawl, _ *rand.Rand, from int) []int {
+		messageKind{batchLinger, 1 << 30, replicaBytes, func(c *apoideaCrawl, _ *rand.Rand, from int) []int {
 			var to []int
 			for i := 1; i < min(3, len(c.peers)); i++ {
 				to = append(to, c.successor(from, i))

@@ -12,7 +12,6 @@ import (
 
 // hardware is the machine of a peer and the cost of a page and of a message on it.
 type hardware struct {
-	name string
 	// page is the CPU time of a page, until its results are on disk; call that of one side of a
 	// message and its answer.
 	page, call time.Duration
@@ -52,7 +51,7 @@ const (
 // pentium is the paper's machine, today the one that scripts/bench.sh measures.
 func pentium() *hardware {
 	return &hardware{
-		name: "pentium-550", page: pentiumSlower * pageCPU, call: pentiumSlower * callCPU, perByte: pentiumSlower * byteCPU,
+		page: pentiumSlower * pageCPU, call: pentiumSlower * callCPU, perByte: pentiumSlower * byteCPU,
 		disk: accessesOfPage * diskAccess, pageSize: func(rnd *rand.Rand) int { return internet.PageSize(rnd) * worlds.PageMean2003 / pageMeanToday },
 	}
 }
@@ -62,7 +61,7 @@ const pageMeanToday = 38_000
 
 // today appends pages to one file and syncs it rarely, so disk time is negligible.
 func today() *hardware {
-	return &hardware{name: "today", page: pageCPU, call: callCPU, perByte: byteCPU, pageSize: internet.PageSize}
+	return &hardware{page: pageCPU, call: callCPU, perByte: byteCPU, pageSize: internet.PageSize}
 }
 
 // machine simulates a hardware in virtual time: a CPU with processor sharing, and a disk that

@@ -7,8 +7,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -46,8 +44,10 @@ func runChurn(ctx context.Context, o *trial.Options, r *report.Report, progress 
 	length := time.Duration(hours * float64(time.Hour))
 	ring := sim.ChurnConfig{Seed: o.Seed, Peers: ringShare * peers, For: length / ringHours, Internet: net}
 	nodes := sim.CrawlConfig{Seed: o.Seed, Peers: peers, For: length, Return: returning, Internet: net}
-	together := newParts(progress, "ring alone", "crawl")
-	ring.Progress, nodes.Progress = together.part(0), together.part(1)
+	nodes.Progress = func(done, all time.Duration) { // the crawl takes longer than the ring alone
+		share := done.Seconds() / all.Seconds()
+		progress(fmt.Sprintf("crawl %.0f %% of virtual time", 100*share), share)
+	}
 
 	g, ctx := errgroup.WithContext(ctx)
 	var alone *sim.ChurnReport
@@ -68,34 +68,6 @@ func runChurn(ctx context.Context, o *trial.Options, r *report.Report, progress 
 	ringPlots(r, ring.Peers, alone)
 	crawlPlots(r, peers, crawl)
 	return nil
-}
-
-// parts adds up the progress of several simulations.
-type parts struct {
-	tell  trial.Progress
-	mu    sync.Mutex // guards what follows, and that tell is called once at a time
-	names []string
-	done  []float64
-}
-
-func newParts(tell trial.Progress, names ...string) *parts {
-	return &parts{tell: tell, names: names, done: make([]float64, len(names))}
-}
-
-// part returns the progress function of one simulation.
-func (p *parts) part(i int) func(done, all time.Duration) {
-	return func(done, all time.Duration) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.done[i] = done.Seconds() / all.Seconds()
-		sum := 0.0
-		var text []string
-		for k, name := range p.names {
-			sum += p.done[k] / float64(len(p.names))
-			text = append(text, fmt.Sprintf("%s %.0f %%", name, 100*p.done[k]))
-		}
-		p.tell(strings.Join(text, ", ")+" of virtual time", sum)
-	}
 }
 
 const (

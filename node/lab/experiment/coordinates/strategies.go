@@ -29,7 +29,6 @@ type coordRow struct {
 	best       int // servers at the oracle's peer, or one within a tenth of its expected time
 	beyond     int
 	paper      *coordPaper
-	given      map[int]int // servers by set and peer
 }
 
 // coordPaper is the thesis' table 5.8: ms, counts and MB.
@@ -84,7 +83,7 @@ func noteScale(r *report.Report, scale coordScale) {
 func compareStrategies(ctx context.Context, o *trial.Options, outcomes [][]*coordOutcome, thetas []float64) ([]*coordRow, error) {
 	var rows []*coordRow
 	add := func(name string) *coordRow {
-		row := &coordRow{name: name, paper: coordPapers[name], given: make(map[int]int)}
+		row := &coordRow{name: name, paper: coordPapers[name]}
 		rows = append(rows, row)
 		return row
 	}
@@ -128,7 +127,6 @@ func (row *coordRow) fetch(o *trial.Options, set int, w *coordWorld, chosen func
 		if p == coordUnplanned {
 			continue
 		}
-		row.given[set*len(w.peers)+p]++
 		row.placed++
 		if w.expected(p, s) <= 1.1*w.expected(w.oracle(s), s) {
 			row.best++

@@ -18,18 +18,17 @@ import (
 
 // ipmicraScene is a set of crawlers and sites with all round trips and registry data.
 type ipmicraScene struct {
-	tree     *ipmicra.Tree
-	crawlers []int
-	sites    []int
-	addrs    []netip.Addr      // of the sites
-	rtt      [][]time.Duration // by site and crawler
-	peers    []placement.Candidate
-	index    map[string]int // of crawlers by peer
+	tree  *ipmicra.Tree
+	sites []int
+	addrs []netip.Addr      // of the sites
+	rtt   [][]time.Duration // by site and crawler
+	peers []placement.Candidate
+	index map[string]int // of crawlers by peer
 }
 
 // newIPMicraScene reads all round trips between crawlers and sites.
 func newIPMicraScene(net *internet.Internet, tree *ipmicra.Tree, at *worlds.Addresses, crawlers, sites []int) (*ipmicraScene, error) {
-	c := &ipmicraScene{tree: tree, crawlers: crawlers, sites: sites, index: make(map[string]int)}
+	c := &ipmicraScene{tree: tree, sites: sites, index: make(map[string]int)}
 	for i, host := range crawlers {
 		peer := "crawler " + strconv.Itoa(i)
 		c.index[peer] = i
