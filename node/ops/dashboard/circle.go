@@ -100,37 +100,17 @@ func (p *Place) drawing(arc string, labeled bool) ringsvg.Peer {
 // unserved returns the share of the ring without a known owner; known is false unless the leaf set
 // is the whole ring.
 func (c *Circle) unserved() (share float64, known bool) {
-	leaves := 0
-	places := []Place{c.Self}
+	leaves, sum := 0, c.Self.share()
 	for i := range c.Others {
 		if c.Others[i].Leaf {
 			leaves++
-			places = append(places, c.Others[i])
+			sum += c.Others[i].share()
 		}
 	}
 	if leaves+1 < c.Size {
 		return 0, false
 	}
-	type stretch struct{ from, to float64 }
-	var served []stretch
-	for i := range places {
-		switch p := &places[i]; {
-		case !p.Serves:
-		case p.Whole:
-			return 0, true
-		case p.ArcFrom < p.At:
-			served = append(served, stretch{p.ArcFrom, p.At})
-		default:
-			served = append(served, stretch{0, p.At}, stretch{p.ArcFrom, 1})
-		}
-	}
-	slices.SortFunc(served, func(a, b stretch) int { return cmp.Compare(a.from, b.from) })
-	reach := 0.0
-	for _, s := range served {
-		share += max(s.from-reach, 0)
-		reach = max(reach, s.to)
-	}
-	share += max(1-reach, 0)
+	share = max(1-sum, 0)
 	if share < 1e-9 { // positions are drawn with less digits than they have
 		share = 0
 	}
