@@ -28,7 +28,7 @@ func TestPausedPeer(t *testing.T) {
 		t.Fatalf("paused %+v, %v", l, err)
 	}
 	s, err := peers[1].Status(t.Context(), false)
-	if err != nil || s.State != inspect.StatePaused || s.Holding == "" || s.HoldingUntil != nil {
+	if err != nil || s.State != inspect.StatePaused || s.Holding == "" || !s.HoldingUntil.IsZero() {
 		t.Errorf("status of a pause without end: state %q, holding %q until %v, %v", s.State, s.Holding, s.HoldingUntil, err)
 	}
 	crawlAll(t, peers[0], control.JobSpec{URLs: web.Seeds(web.port)[:2], Scope: []string{"*.web.localhost"}})
@@ -58,7 +58,7 @@ func TestPausedPeer(t *testing.T) {
 	if l, err = again.Limits(t.Context()); err != nil || !l.Paused || l.Holds[0].Rule != volunteer.ByUser {
 		t.Errorf("after a restart: %+v, %v", l, err)
 	}
-	if l, err = again.Pause(t.Context(), time.Hour); err != nil || l.Holds[0].Until == nil {
+	if l, err = again.Pause(t.Context(), time.Hour); err != nil || l.Holds[0].Until.IsZero() {
 		t.Errorf("a pause with an end: %+v, %v", l, err)
 	}
 	if l, err = again.Resume(t.Context()); err != nil || l.Paused {
@@ -95,7 +95,7 @@ func TestLimitsActWhileCrawling(t *testing.T) {
 	if _, err := p.SetLimits(t.Context(), map[string]string{"quota-day": "1kB"}); err != nil {
 		t.Fatal(err)
 	}
-	if l, err := p.Limits(t.Context()); err != nil || !l.Paused || l.Holds[0].Rule != volunteer.KeyQuotaDay || l.Holds[0].Until == nil {
+	if l, err := p.Limits(t.Context()); err != nil || !l.Paused || l.Holds[0].Rule != volunteer.KeyQuotaDay || l.Holds[0].Until.IsZero() {
 		t.Errorf("with the day's quota used up: %+v, %v", l, err)
 	}
 }

@@ -67,12 +67,6 @@ func (c *Config) Space() (free, reserve uint64, err error) {
 // ResolverAddr returns DNSServer with its port; empty for the system's.
 func (c *Config) ResolverAddr() string { return withPort(c.DNSServer) }
 
-// CheckFiles reads the files that the configuration names for placement.
-func (c *Config) CheckFiles() error {
-	p := c.placing()
-	return p.CheckFiles()
-}
-
 // connections returns the maximum number of connections to peers, above which the least useful are
 // closed.
 func (c *Config) connections() int {

@@ -30,7 +30,3 @@ const (
 	KeyspaceScratch byte = 'x'
 	KeyspaceSubnets byte = 's'
 )
-
-// RingPrefixLen is the length in bytes of the ring position in keys of KeyspaceHosts and
-// KeyspaceSubnets. Sixteen bytes are unique for hosts; more would be stored with every URL.
-const RingPrefixLen = 16

@@ -1,6 +1,6 @@
 package control
 
-import "time"
+import "github.com/apoidea/apoidea/node/ops/volunteer"
 
 // Limits are the resource limits of a peer: settings, active throttles and usage.
 type Limits struct {
@@ -18,17 +18,7 @@ type Limits struct {
 }
 
 // Hold is an active rule.
-type Hold struct {
-	// Rule is the key of its setting, or user for a pause by the user.
-	Rule string `json:"rule"`
-	// Effect is pause or slow.
-	Effect string `json:"effect"`
-	// Why is the reason for people; "Why, until Ends" is a sentence.
-	Why  string `json:"why"`
-	Ends string `json:"ends"` // what ends the hold, for people
-	// Until is when it ends, nil without a fixed time.
-	Until *time.Time `json:"until,omitempty"`
-}
+type Hold = volunteer.Hold
 
 // Setting is one setting.
 type Setting struct {

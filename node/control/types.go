@@ -58,8 +58,8 @@ type Status struct {
 	// Position is the peer's position on the ring in hex.
 	Position string `json:"position"`
 	// Holding is the reason why fetching is paused, empty if it is not.
-	Holding      string     `json:"holding,omitempty"`
-	HoldingUntil *time.Time `json:"holding_until,omitempty"` // nil without a fixed time
+	Holding      string    `json:"holding,omitempty"`
+	HoldingUntil time.Time `json:"holding_until,omitzero"` // zero without a fixed time
 	// Stalled is set while the peer has work and makes no progress.
 	Stalled *Stalled `json:"stalled,omitempty"`
 	// SeenLoss is the share of URLs the paper's filter is expected to lose; only with --seen bloom.

@@ -70,7 +70,6 @@ var checks = []check{
 	{"entry peers", (*examination).bootstrap},
 	{"DNS resolver", (*examination).resolver},
 	{"contact", (*examination).contact},
-	{"files", (*examination).files},
 	{"configuration", (*examination).configuration},
 	{"peer", (*examination).peer},
 }

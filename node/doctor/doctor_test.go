@@ -117,9 +117,7 @@ func TestExamine(t *testing.T) {
 		{"no descriptors", func(s *Setup) { s.Config.Fetchers = 1 << 30 }, "descriptors"},
 		{"a program from the future", func(s *Setup) { s.Built = time.Now().Add(time.Hour) }, "clock"},
 		{"a port that is taken", func(s *Setup) { s.Config.Listen = []string{"/ip4/127.0.0.1/tcp/" + port} }, "ports"},
-		{"a page's port that is taken", func(s *Setup) { s.Config.Dashboard = "127.0.0.1:" + port }, "ports"},
 		{"no contact", func(s *Setup) { s.Config.Contact = "none" }, "contact"},
-		{"no such file", func(s *Setup) { s.Config.GeoIP = file + ".mmdb" }, "files"},
 		{"a key that is none", func(s *Setup) { s.FileError = errors.New("unknown key") }, "configuration"},
 		{"a setting that is wrong", func(s *Setup) { s.SettingsError = errors.New("fetchers 0") }, "configuration"},
 		{"an entry peer that is gone", func(s *Setup) {

@@ -39,28 +39,17 @@ func (e *examination) ports(ctx context.Context) Finding {
 			free = append(free, a)
 		}
 	}
-	page := e.page(ctx)
 	switch {
 	case len(taken) > 0 && chosen:
 		return found(Warn, "the ports of the last run are in use ("+strings.Join(taken, "; ")+"); the peer will listen on others and be harder to find",
 			"stop the process that uses them (ss -ltnup), or set other ports with --listen")
 	case len(taken) > 0:
 		return found(Fail, "cannot listen on "+strings.Join(taken, "; "), strings.Join(slices.Sorted(maps.Keys(cures)), "; "))
-	case page != nil:
-		return found(Fail, fmt.Sprintf("the dashboard cannot listen on %s: %v", e.Config.Dashboard, p2p.ListenCause(page)), "set --dashboard to another address, to port 0, or to off")
 	case len(free) == 0:
 		return fine("not set: free ports are chosen at the first start and reused")
 	default:
 		return fine("%s available", strings.Join(free, ", "))
 	}
-}
-
-// page tries to listen on the dashboard's address, if its port is fixed.
-func (e *examination) page(ctx context.Context) error {
-	if _, port, err := net.SplitHostPort(e.Config.Dashboard); err != nil || port == "0" {
-		return nil //nolint:nilerr // off, or invalid, which Validate reports
-	}
-	return bind(ctx, "tcp", e.Config.Dashboard)
 }
 
 // listenAddr converts a listen multiaddr to a network and address of package net: TCP, or UDP for

@@ -24,22 +24,6 @@ func (e *examination) contact(context.Context) Finding {
 	}
 }
 
-func (e *examination) files(context.Context) Finding {
-	var named []string
-	for _, f := range []string{e.Config.GeoIP, e.Config.Hierarchy} {
-		if f != "" {
-			named = append(named, f)
-		}
-	}
-	if err := e.Config.CheckFiles(); err != nil {
-		return found(Fail, oneLine(err), "check the path and the format: a MaxMind DB for --geoip; CSV with columns prefix and org, or delegated-extended, for --hierarchy")
-	}
-	if len(named) == 0 {
-		return fine("none referenced")
-	}
-	return fine("%s readable", strings.Join(named, ", "))
-}
-
 func (e *examination) configuration(context.Context) Finding {
 	contact := e.Config.ContactError()
 	switch {

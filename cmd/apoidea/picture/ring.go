@@ -1,4 +1,4 @@
-// Package picture draws the ring as SVG.
+// Package picture draws the ring as an SVG file.
 package picture
 
 import (
@@ -12,35 +12,27 @@ import (
 
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/ringsvg"
 )
 
-// The picture's measures in SVG units.
+// The dimensions of the picture in SVG units, around the center.
 const (
-	graphWidth  = 1340.0
-	graphHeight = 960.0
-	graphX      = graphWidth / 2 // centre of the circle
-	graphY      = 500.0
-	graphRadius = 300.0
-	arcWidth    = 26.0
-	// labelX is how far from the centre the columns of labels stand, labelTop and labelEnd between
-	// what heights.
-	labelX   = graphRadius + 96
-	labelTop = 130.0
-	labelEnd = 868.0
-	// labelGap is the least distance of two labels with two lines, labelLine that of labels with
-	// one.
-	labelGap  = 40.0
-	labelLine = 15.0
+	width    = 1600.0
+	height   = 940.0
+	arcWidth = 26.0
+	margin   = 48.0
 )
 
-// MaxHosts bounds the marks of hosts in a picture; more would be a grey band.
+// MaxHosts bounds the marks of hosts in a picture; more would be a gray band.
 const MaxHosts = 2000
 
-// graphStyle has plain colours first, for viewers without variables and media queries, and then
-// those of a dark page.
-const graphStyle = `<style>
-.paper{fill:#fdfcf8}.ink{fill:#1d2430}.soft{fill:#667085}.lead{stroke:#b9c0cc}.rim{stroke:#fdfcf8}.track{stroke:#eceae2}
-@media (prefers-color-scheme:dark){.paper{fill:#14181f}.ink{fill:#e8ebf0}.soft{fill:#98a2b3}.lead{stroke:#465061}.rim{stroke:#14181f}.track{stroke:#222935}}
+// style has plain colors first, for viewers without variables and media queries, and then those of
+// a dark page.
+const style = `<style>
+.track,.arc{fill:none;stroke-width:26}.thread,.lead{fill:none}.thread{stroke-opacity:.6;stroke-linecap:round}.dot{stroke-width:3}.mark.none{fill-opacity:.45}
+.count{font-size:64px;font-weight:700;text-anchor:middle}.said{font-size:18px;text-anchor:middle}.name{font-size:13px}.legend{font-size:13px}
+.paper{fill:#fdfcf8}.name,.count{fill:#1d2430}.id,.said,.legend,.mark.none{fill:#667085}.lead{stroke:#b9c0cc}.dot{stroke:#fdfcf8}.track{stroke:#eceae2}
+@media (prefers-color-scheme:dark){.paper{fill:#14181f}.name,.count{fill:#e8ebf0}.id,.said,.legend,.mark.none{fill:#98a2b3}.lead{stroke:#465061}.dot{stroke:#14181f}.track{stroke:#222935}}
 </style>
 `
 
@@ -54,54 +46,63 @@ type graph struct {
 }
 
 // Ring draws the ring: an arc for each member with a dot at its position, a mark for each host in
-// the color of its worker, and a band from each owner to its workers. With latency, a host is
-// green if its last worker is as near as any peer measured, and redder the farther it is.
+// the color of its worker, and a line from each owner to its workers. With latency, a host is green
+// if its last worker is as near as any peer measured, and redder the farther it is.
 func Ring(r *control.Ring, hosts []control.HostLine, latency bool) []byte {
 	g := &graph{ring: r, latency: latency, place: make(map[string]int, len(r.Members))}
+	var sum control.Counters
+	crawled := make(map[string]int) // hosts by worker
 	for i := range r.Members {
-		g.place[r.Members[i].Peer] = i
+		m := &r.Members[i]
+		g.place[m.Peer] = i
+		sum.Add(&m.Counters)
+		for worker, n := range m.Delegated {
+			crawled[worker] += n
+		}
 	}
-	fmt.Fprintf(g, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" font-family="system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif">`+"\n",
-		graphWidth, graphHeight)
-	g.WriteString(graphStyle)
-	fmt.Fprintf(g, `<rect class="paper" width="%g" height="%g"/>`+"\n", graphWidth, graphHeight)
-	g.title()
-	fmt.Fprintf(g, `<circle class="track" cx="%g" cy="%g" r="%g" fill="none" stroke-width="%g"/>`+"\n", graphX, graphY, graphRadius, arcWidth)
-	g.bands()
+	d := ringsvg.Ring{
+		Radius: 300, ArcWidth: arcWidth, Height: height - 180, LabelGap: 16, MarkRadius: 3.5,
+		Count: words.Thousands(int64(len(r.Members))), State: "peers, " + control.RingWord(r.State()),
+	}
+	if len(r.Members) == 1 {
+		d.State = "peer"
+	}
 	for i := range r.Members {
-		g.arc(i)
+		d.Peers = append(d.Peers, g.peer(i, crawled))
+		d.Threads = append(d.Threads, g.threads(i)...)
 	}
 	for i := range hosts {
-		g.host(&hosts[i])
+		d.Marks = append(d.Marks, g.host(&hosts[i]))
 	}
-	for i := range r.Members {
-		x, y := point(turn(r.Members[i].Position), graphRadius)
-		fmt.Fprintf(g, `<circle class="rim" cx="%.1f" cy="%.1f" r="%.1f" fill="%s" stroke-width="3"/>`+"\n", x, y, dotRadius(len(r.Members)), g.colour(i))
+	fmt.Fprintf(g, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="%g %g %g %g" font-family="system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif">`+"\n",
+		-width/2, -height/2, width, height)
+	g.WriteString(style)
+	fmt.Fprintf(g, `<rect class="paper" x="%g" y="%g" width="%g" height="%g"/>`+"\n", -width/2, -height/2, width, height)
+	d.Draw(&g.Buffer)
+	text := fmt.Sprintf("%s, %s being crawled; %s seen, %s pending; %s, %s, %s", words.Counted(sum.HostsOwned, "host"), words.Thousands(sum.HostsLeased),
+		words.Counted(sum.URLsSeen, "URL"), words.Thousands(sum.URLsPending+sum.URLsLeased),
+		words.Counted(sum.Pages, "page"), words.Counted(sum.Duplicates, "duplicate"), words.Counted(sum.Errors, "error"))
+	if len(r.Members) > 0 {
+		text = "Network " + r.Members[0].Network + ": " + text
+		g.legend()
 	}
-	g.labels()
-	g.legend()
+	g.text(margin-width/2, margin-height/2, text)
 	g.WriteString("</svg>\n")
 	return g.Bytes()
 }
 
-// turn is where a position lies on the circle, in radians clockwise from the top.
+// turn returns where a position lies on the circle, as a share of a turn from the top.
 func turn(position string) float64 {
 	digits := position[:min(13, len(position))] // 52 bits: what a float holds
 	v, err := strconv.ParseUint(digits, 16, 64)
 	if err != nil {
 		return 0
 	}
-	return 2 * math.Pi * float64(v) / math.Pow(16, float64(len(digits)))
+	return float64(v) / math.Pow(16, float64(len(digits)))
 }
 
-func point(a, radius float64) (x, y float64) {
-	return graphX + radius*math.Sin(a), graphY - radius*math.Cos(a)
-}
-
-func dotRadius(members int) float64 { return max(2.5, min(9, 9*32/float64(max(members, 1)))) }
-
-// colour returns the color of member i: hues a golden angle apart, so that neighbors differ.
-func (g *graph) colour(i int) string { return hsl(math.Mod(215+137.508*float64(i), 360), 0.60, 0.52) }
+// color returns the color of member i: hues a golden angle apart, so that neighbors differ.
+func color(i int) string { return hsl(math.Mod(215+137.508*float64(i), 360), 0.60, 0.52) }
 
 // hsl returns a color in hexadecimal notation.
 func hsl(hue, saturation, lightness float64) string {
@@ -113,67 +114,81 @@ func hsl(hue, saturation, lightness float64) string {
 	return fmt.Sprintf("#%02x%02x%02x", channel(0), channel(8), channel(4))
 }
 
-func (g *graph) text(x, y float64, class, rest, text string) {
-	fmt.Fprintf(g, `<text class="%s" x="%.1f" y="%.1f" %s>%s</text>`+"\n", class, x, y, rest, html.EscapeString(text))
+func (g *graph) text(x, y float64, text string) {
+	fmt.Fprintf(g, `<text class="legend" x="%.1f" y="%.1f">%s</text>`+"\n", x, y, html.EscapeString(text))
 }
 
-// title writes the header of the picture.
-func (g *graph) title() {
-	var sum control.Counters
-	for i := range g.ring.Members {
-		sum.Add(&g.ring.Members[i].Counters)
-	}
-	name := ""
-	if len(g.ring.Members) > 0 {
-		name = ", network " + g.ring.Members[0].Network
-	}
-	g.text(48, 62, "ink", `font-size="30" font-weight="700"`, fmt.Sprintf("A ring of %s", words.Counted(int64(len(g.ring.Members)), "peer")))
-	g.text(48, 88, "soft", `font-size="16"`, control.RingWord(g.ring.State())+name)
-	right := `font-size="16" text-anchor="end"`
-	g.text(graphWidth-48, 62, "soft", right, fmt.Sprintf("%s, %s being crawled; %s seen, %s pending",
-		words.Counted(sum.HostsOwned, "host"), words.Thousands(sum.HostsLeased), words.Counted(sum.URLsSeen, "URL"), words.Thousands(sum.URLsPending+sum.URLsLeased)))
-	g.text(graphWidth-48, 88, "soft", right, fmt.Sprintf("%s, %s, %s",
-		words.Counted(sum.Pages, "page"), words.Counted(sum.Duplicates, "duplicate"), words.Counted(sum.Errors, "error")))
-}
-
-// arc draws the keys that a member owns: from its predecessor to itself.
-func (g *graph) arc(i int) {
+// peer returns how a member is drawn: the keys that it owns, from its predecessor to itself.
+func (g *graph) peer(i int, crawled map[string]int) ringsvg.Peer {
 	m := &g.ring.Members[i]
-	title := fmt.Sprintf("<title>%s owns %.1f %% of the ring: %s</title>", html.EscapeString(m.Peer), 100*m.ArcShare, words.Counted(m.HostsOwned, "host"))
-	end, span := turn(m.Position), m.ArcShare*2*math.Pi
-	if m.ArcShare > 0.999 {
-		fmt.Fprintf(g, `<circle cx="%g" cy="%g" r="%g" fill="none" stroke="%s" stroke-width="%g">%s</circle>`+"\n",
-			graphX, graphY, graphRadius, g.colour(i), arcWidth, title)
-		return
+	state := ""
+	if m.State != "crawling" && m.State != "idle" {
+		state = m.State + ", "
 	}
-	gap := min(0.006, span/4)
-	x0, y0 := point(end-span+gap, graphRadius)
-	x1, y1 := point(end-gap, graphRadius)
-	large := 0
-	if span-2*gap > math.Pi {
-		large = 1
+	return ringsvg.Peer{
+		At: turn(m.Position), Share: m.ArcShare, Dot: turn(m.Position), DotRadius: max(2.5, min(9, 9*32/float64(len(g.ring.Members)))), Color: color(i),
+		Title:  fmt.Sprintf("%s owns %.1f %% of the ring: %s", m.Peer, 100*m.ArcShare, words.Counted(m.HostsOwned, "host")),
+		Name:   words.Named(words.Short(m.Peer), string(m.Name)),
+		Detail: fmt.Sprintf("%s%s, %s, crawls %d", state, words.Counted(m.HostsOwned, "host"), words.Counted(m.Pages, "page"), crawled[m.Peer]),
 	}
-	fmt.Fprintf(g, `<path d="M%.1f %.1f A%g %g 0 %d 1 %.1f %.1f" fill="none" stroke="%s" stroke-width="%g">%s</path>`+"\n",
-		x0, y0, graphRadius, graphRadius, large, x1, y1, g.colour(i), arcWidth, title)
 }
 
-// host marks the position of a host, in the color of its worker.
-func (g *graph) host(h *control.HostLine) {
-	x, y := point(turn(h.Key), graphRadius-arcWidth/2-9)
-	style := `class="soft" fill-opacity="0.45"`
-	who := "not being crawled"
+// threads returns a line from a member, in its color, to each worker of its hosts.
+func (g *graph) threads(i int) (list []ringsvg.Thread) {
+	m := &g.ring.Members[i]
+	for _, worker := range slices.Sorted(maps.Keys(m.Delegated)) { // so that the same ring gives the same picture
+		n := m.Delegated[worker]
+		j, ok := g.place[worker]
+		if !ok || j == i || n <= 0 {
+			continue
+		}
+		list = append(list, ringsvg.Thread{
+			From: turn(m.Position) - m.ArcShare/2, To: turn(g.ring.Members[j].Position), Hosts: n, Color: color(i),
+			Title: fmt.Sprintf("%s crawls %s for %s", worker, words.Counted(int64(n), "host"), m.Peer),
+		})
+	}
+	return list
+}
+
+// host returns the mark of a host, in the color of its worker.
+func (g *graph) host(h *control.HostLine) ringsvg.Mark {
+	m := ringsvg.Mark{At: turn(h.Key), Class: "none"}
 	if g.latency {
 		if h.RTTMs > 0 {
-			style = fmt.Sprintf(`fill="%s"`, far(h.RTTMs, h.LeastRTTMs))
+			m.Class, m.Color = "", far(h.RTTMs, h.LeastRTTMs)
 		}
-		fmt.Fprintf(g, `<circle %s cx="%.1f" cy="%.1f" r="4.5"><title>%s</title></circle>`+"\n", style, x, y, html.EscapeString(h.Host+", "+distance(h)))
+		m.Title = h.Host + ", " + distance(h)
+		return m
+	}
+	state := "not being crawled"
+	if i, ok := g.place[h.Worker]; ok {
+		m.Class, m.Color, state = "", color(i), "crawled by "+words.Short(h.Worker)
+	}
+	m.Title = fmt.Sprintf("%s, %s, %s pending", h.Host, state, words.Number(h.Pending))
+	return m
+}
+
+// legend explains the signs along the bottom.
+func (g *graph) legend() {
+	const y = height/2 - 34
+	x := margin - width/2
+	item := func(sign, text string, width float64) {
+		g.WriteString(sign)
+		g.text(x+40, y+5, text)
+		x += width
+	}
+	item(fmt.Sprintf(`<path class="arc" d="M%.1f %g h28" stroke="%s"/>`, x, y, color(0)), "arc: the keys that a peer owns", 330)
+	item(fmt.Sprintf(`<circle class="dot" cx="%.1f" cy="%g" r="9" fill="%s"/>`, x+14, y, color(0)), "its position, the end of its arc", 330)
+	if g.latency {
+		for k, behind := range []float64{0, 2, 10, 100} {
+			fmt.Fprintf(g, `<circle cx="%.1f" cy="%g" r="4.5" fill="%s"/>`, x+3+10*float64(k), y, far(behind, 0))
+		}
+		item("", "a host: green, the nearest peer measured; red, 100 ms farther (gray: not measured)", 0)
 		return
 	}
-	if i, ok := g.place[h.Worker]; ok {
-		style, who = fmt.Sprintf(`fill="%s"`, g.colour(i)), "crawled by "+words.Short(h.Worker)
-	}
-	fmt.Fprintf(g, `<circle %s cx="%.1f" cy="%.1f" r="3.5"><title>%s, %s, %s pending</title></circle>`+"\n",
-		style, x, y, html.EscapeString(h.Host), html.EscapeString(who), words.Number(h.Pending))
+	item(fmt.Sprintf(`<circle cx="%.1f" cy="%g" r="3.5" fill="%s"/><circle class="mark none" cx="%.1f" cy="%g" r="3.5"/>`, x+7, y, color(0), x+22, y),
+		"a host, in the color of its worker (gray: none)", 430)
+	item(fmt.Sprintf(`<path class="thread" d="M%.1f %g h28" stroke="%s" stroke-width="4"/>`, x, y, color(0)), "hosts crawled by another peer, in the color of the owner", 0)
 }
 
 // farthest is by how many milliseconds too far further distance shows no more.
@@ -197,39 +212,4 @@ func distance(h *control.HostLine) string {
 		return words.Short(h.PlacedAt) + " did not measure it"
 	}
 	return fmt.Sprintf("%.1f ms from %s; minimum measured %.1f ms", h.RTTMs, words.Short(h.PlacedAt), h.LeastRTTMs)
-}
-
-// bands draws the workers: from the middle of the owner's arc, in its color, to the worker.
-func (g *graph) bands() {
-	for i := range g.ring.Members {
-		m := &g.ring.Members[i]
-		for _, worker := range slices.Sorted(maps.Keys(m.Delegated)) { // so that the same ring gives the same picture
-			hosts := m.Delegated[worker]
-			j, ok := g.place[worker]
-			if !ok || j == i || hosts <= 0 {
-				continue
-			}
-			to := turn(g.ring.Members[j].Position)
-			x0, y0 := point(turn(m.Position)-m.ArcShare*math.Pi, graphRadius-arcWidth/2-20)
-			x1, y1 := point(to, graphRadius-arcWidth/2-26)
-			width := min(1.5+1.2*math.Log2(float64(hosts)+1), 9)
-			bend := 0.3 + 0.5*math.Hypot(x1-x0, y1-y0)/(2*graphRadius) // towards the centre, and the more so the farther it goes
-			cx, cy := (x0+x1)/2*(1-bend)+graphX*bend, (y0+y1)/2*(1-bend)+graphY*bend
-			fmt.Fprintf(g, `<g><title>%s crawls %s for %s</title><path d="M%.1f %.1f Q%.1f %.1f %.1f %.1f" fill="none" stroke="%s" stroke-opacity="0.6" stroke-width="%.1f" stroke-linecap="round"/>`,
-				html.EscapeString(worker), words.Counted(int64(hosts), "host"), html.EscapeString(m.Peer), x0, y0, cx, cy, x1, y1, g.colour(i), width)
-			g.arrow(x1, y1, math.Atan2(y1-cy, x1-cx), 5+width, g.colour(i))
-			g.WriteString("</g>\n")
-		}
-	}
-}
-
-// arrow is a head at x, y that points along the direction.
-func (g *graph) arrow(x, y, direction, size float64, colour string) {
-	corner := func(turned, far float64) (float64, float64) {
-		return x + far*math.Cos(direction+turned), y + far*math.Sin(direction+turned)
-	}
-	ax, ay := corner(0, size)
-	bx, by := corner(2.3, size*0.8)
-	cx, cy := corner(-2.3, size*0.8)
-	fmt.Fprintf(g, `<path d="M%.1f %.1f L%.1f %.1f L%.1f %.1f Z" fill="%s"/>`, ax, ay, bx, by, cx, cy, colour)
 }

@@ -78,14 +78,14 @@ func TestRingSVG(t *testing.T) {
 			ring, hosts := drawnRing(n, uint64(n))
 			picture := Ring(ring, hosts, false)
 			count := elements(t, picture)
-			if dots := strings.Count(string(picture), `<circle class="rim"`); dots != n+1 {
+			if dots := strings.Count(string(picture), `<circle class="dot"`); dots != n+1 {
 				t.Errorf("%d dots, want one a member and one in the legend: %d", dots, n+1)
 			}
 			if marks := strings.Count(string(picture), ".example,"); marks != len(hosts) {
 				t.Errorf("%d marks of hosts, want %d", marks, len(hosts))
 			}
-			if n <= 16 && count["text"] != 4+2*n+4 {
-				t.Errorf("%d texts, want title, two a member, and the legend: %d", count["text"], 4+2*n+4)
+			if n <= 16 && count["text"] != 2+n+5 {
+				t.Errorf("%d texts, want two in the center, one a member, and the legend: %d", count["text"], 2+n+5)
 			}
 			if bytes.Contains(picture, []byte("NaN")) || bytes.Contains(picture, []byte("Inf")) {
 				t.Error("the picture has a coordinate that is no number")
@@ -106,52 +106,13 @@ func TestRingSVGOfHostileWords(t *testing.T) {
 	elements(t, Ring(&control.Ring{}, nil, false))
 }
 
-func TestSpreadLabels(t *testing.T) {
-	for name, ys := range map[string][]float64{
-		"alone":            {500},
-		"far apart":        {200, 400, 600},
-		"all at one place": {500, 500, 500, 500},
-		"at the top":       {0, 1, 2},
-		"at the end":       {900, 910, 920, 930},
-		"two crowds":       {300, 301, 302, 700, 701, 702},
-		"a full side":      make([]float64, 18),
-	} {
-		t.Run(name, func(t *testing.T) {
-			var side []label
-			for i, y := range ys {
-				side = append(side, label{member: i, y: y})
-			}
-			spread(side, labelGap)
-			for i, l := range side {
-				if l.member != i {
-					t.Fatalf("the order changed: %v", side)
-				}
-				if l.y < labelTop-1e-6 || l.y > labelEnd+1e-6 {
-					t.Errorf("label %d at %.1f, outside %g to %g", i, l.y, labelTop, labelEnd)
-				}
-				if i > 0 && l.y-side[i-1].y < labelGap-1e-6 {
-					t.Errorf("labels %d and %d are %.1f apart, want %g", i-1, i, l.y-side[i-1].y, labelGap)
-				}
-			}
-		})
+func TestColorsOfNeighborsDiffer(t *testing.T) {
+	seen := make(map[string]bool)
+	for i := range 64 {
+		seen[color(i)] = true
 	}
-	apart := []label{{y: 200}, {y: 400}}
-	if spread(apart, labelGap); apart[0].y != 200 || apart[1].y != 400 {
-		t.Errorf("labels with room moved: %v", apart)
-	}
-}
-
-func TestColoursOfNeighboursDiffer(t *testing.T) {
-	for n := 2; n <= 64; n++ {
-		ring, _ := drawnRing(n, 7)
-		g := &graph{ring: ring}
-		seen := make(map[string]bool)
-		for i := range n {
-			seen[g.colour(i)] = true
-		}
-		if len(seen) != n {
-			t.Errorf("%d members have %d colours", n, len(seen))
-		}
+	if len(seen) != 64 {
+		t.Errorf("64 members have %d colors", len(seen))
 	}
 	if red := hsl(0, 1, 0.5); red != "#ff0000" {
 		t.Errorf("red is %s", red)
@@ -172,7 +133,7 @@ func TestLatencySVG(t *testing.T) {
 	}, true))
 	elements(t, []byte(picture))
 	for host, want := range map[string]string{
-		"near": far(0, 0), "off": far(10, 0), "far": far(100, 0), "unknown": `class="soft"`, "new": `class="soft"`,
+		"near": far(0, 0), "off": far(10, 0), "far": far(100, 0), "unknown": `class="mark none"`, "new": `class="mark none"`,
 	} {
 		line := ""
 		for l := range strings.Lines(picture) {

@@ -38,7 +38,7 @@ func TestAnswers(t *testing.T) {
 		"no opt-outs": {func(out io.Writer) error { return OptOuts(out, &control.OptOuts{}) }, "none  "},
 		"limits":      {func(out io.Writer) error { return Limits(out, limits, at) }, "quota-day  2GB"},
 		"what holds": {func(out io.Writer) error {
-			held := control.Limits{Paused: true, Holds: []control.Hold{{Rule: "schedule", Effect: "pause", Why: "it is day", Ends: "night", Until: &until}}}
+			held := control.Limits{Paused: true, Holds: []control.Hold{{Rule: "schedule", Effect: "pause", Why: "it is day", Ends: "night", Until: until}}}
 			_, err := io.WriteString(out, Holds(&held, at))
 			return err
 		}, "paused: it is day, until night (13:30:00, in 1h30m0s)"},

@@ -70,7 +70,7 @@ func Holds(l *control.Limits, now time.Time) string {
 		effect := "paused: "
 		switch {
 		case h.Rule == volunteer.ByUser:
-			if effect = ""; h.Until != nil { // part of the reason
+			if effect = ""; !h.Until.IsZero() { // part of the reason
 				lines = append(lines, h.Why+" until "+strings.Trim(words.Until(h.Until, now), " ()")+"; to resume: apoidea resume")
 				continue
 			}

@@ -65,8 +65,8 @@ func Seconds(s float64) string {
 }
 
 // Until formats the end of something as local time and remaining duration.
-func Until(until *time.Time, now time.Time) string {
-	if until == nil {
+func Until(until, now time.Time) string {
+	if until.IsZero() {
 		return ""
 	}
 	at := until.In(now.Location())

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"bytes"
 	"fmt"
 	"html"
 	"html/template"
@@ -175,7 +176,7 @@ func (c *chart) svg(s *look) template.HTML {
 	for _, r := range c.Now {
 		words = append(words, r.Name+" "+r.Value)
 	}
-	d := new(drawing)
+	d := new(bytes.Buffer)
 	fmt.Fprintf(d, `<svg class="chart" viewBox="0 0 %d %d" role="img" aria-label="%s">`, chartWidth, chartHeight, html.EscapeString(strings.Join(words, ", ")))
 	top := c.top()
 	for i, class := range []string{"axis", "grid", "grid"} { // at zero, half and top
@@ -197,7 +198,7 @@ func (c *chart) svg(s *look) template.HTML {
 
 // draw adds the curve, with gaps where data is missing. Points are in tenths, relative to the
 // previous one, which is half as long.
-func (c *curve) draw(d *drawing, top float64) {
+func (c *curve) draw(d *bytes.Buffer, top float64) {
 	at := func(i float64) float64 { return math.Round(10*chartWidth*i/float64(len(c.values))) / 10 }
 	height := func(v float64) float64 { return math.Round(10*(chartBase-(chartBase-chartTop)*v/top)) / 10 }
 	for from := 0; from < len(c.values); from++ {

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"bytes"
 	"math"
 	"strings"
 	"testing"
@@ -21,7 +22,7 @@ func TestCurve(t *testing.T) {
 		{"unknown", []float64{nan, nan}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := new(drawing)
+			d := new(bytes.Buffer)
 			(&curve{class: "c", values: c.values}).draw(d, 2)
 			var got []string
 			for piece := range strings.SplitSeq(d.String(), "/>") {

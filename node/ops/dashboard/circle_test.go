@@ -87,22 +87,6 @@ func TestRingPicture(t *testing.T) {
 	}
 }
 
-func TestLabelsStandApart(t *testing.T) {
-	var side []label
-	for i := range maxLabels {
-		side = append(side, label{y: 100 + float64(i)/10})
-	}
-	apart(side)
-	for i := 1; i < len(side); i++ {
-		if side[i].at-side[i-1].at < labelGap-1e-9 {
-			t.Errorf("labels %d and %d are %v apart", i-1, i, side[i].at-side[i-1].at)
-		}
-	}
-	if last := side[len(side)-1].at; last > circleHeight/2 {
-		t.Errorf("the last label is at %v, outside of the picture", last)
-	}
-}
-
 // TestDotsStandApart: peers whose positions are almost the same are still two dots, near where they
 // are; this one's is larger.
 func TestDotsStandApart(t *testing.T) {
@@ -120,23 +104,6 @@ func TestDotsStandApart(t *testing.T) {
 			apart := math.Abs(math.Mod(all[i].drawn-all[j].drawn+1.5, 1) - 0.5)
 			if apart < dotGap*0.99 {
 				t.Errorf("%v and %v are drawn %v apart, want %v", all[i].At, all[j].At, apart, dotGap)
-			}
-		}
-	}
-}
-
-// TestThreadsKeepOffTheWords: wherever two peers are, the thread between them does not run through
-// the middle.
-func TestThreadsKeepOffTheWords(t *testing.T) {
-	for i := range 1000 {
-		x0, y0 := around(0.1, circleRadius-22)
-		x1, y1 := around(0.1+float64(i)/1000, circleRadius-22)
-		cx, cy := bend(x0, y0, x1, y1)
-		for s := 0.0; s <= 1; s += 0.01 {
-			x := (1-s)*(1-s)*x0 + 2*s*(1-s)*cx + s*s*x1
-			y := (1-s)*(1-s)*y0 + 2*s*(1-s)*cy + s*s*y1
-			if d := math.Hypot(x, y); d < 0.85*centreRadius {
-				t.Fatalf("%d thousandths of the circle apart: %v from the centre", i, d)
 			}
 		}
 	}

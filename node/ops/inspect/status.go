@@ -246,10 +246,7 @@ func (v *View) baseStatus() control.Status {
 	}
 	s.Ring.Neighbours = control.NeighboursWord(s.Ring.Stable)
 	if h, ok := v.deps.Crawl.Limits.Holding(); ok {
-		s.Holding = h.Why + ", until " + h.Ends
-		if !h.Until.IsZero() {
-			s.HoldingUntil = &h.Until
-		}
+		s.Holding, s.HoldingUntil = h.Why+", until "+h.Ends, h.Until
 	}
 	w := v.deps.Crawl.Worker.Stats()
 	s.OwnPages, s.OwnBytes = w.Pages+w.Duplicates, w.Bytes

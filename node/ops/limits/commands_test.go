@@ -12,10 +12,10 @@ import (
 // TestCommands: each command answers with what holds at once, a wrong one changes nothing.
 func TestCommands(t *testing.T) {
 	c := limitsOn(t, storagetest.New(t), new(bench)).Commands()
-	if l, err := c.Pause(t.Context(), time.Hour); err != nil || !l.Paused || l.Holds[0].Rule != volunteer.ByUser || l.Holds[0].Until == nil {
+	if l, err := c.Pause(t.Context(), time.Hour); err != nil || !l.Paused || l.Holds[0].Rule != volunteer.ByUser || l.Holds[0].Until.IsZero() {
 		t.Errorf("paused for an hour: %+v, %v", l, err)
 	}
-	if l, err := c.Pause(t.Context(), 0); err != nil || !l.Paused || l.Holds[0].Until != nil {
+	if l, err := c.Pause(t.Context(), 0); err != nil || !l.Paused || !l.Holds[0].Until.IsZero() {
 		t.Errorf("paused without end: %+v, %v", l, err)
 	}
 	if l, err := c.Resume(t.Context()); err != nil || l.Paused {

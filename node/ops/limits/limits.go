@@ -412,10 +412,7 @@ func (l *Limits) View() *control.Limits {
 	fetching := l.gauges.fetching()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	v := &control.Limits{Paused: l.now.Paused, Holds: []control.Hold{}}
-	for _, h := range l.now.Holds {
-		v.Holds = append(v.Holds, holdOf(&h))
-	}
+	v := &control.Limits{Paused: l.now.Paused, Holds: append([]control.Hold{}, l.now.Holds...)}
 	for _, k := range volunteer.Keys {
 		_, changed := l.changed[k.Name]
 		v.Settings = append(v.Settings, control.Setting{Key: k.Name, Value: k.Get(&l.rules), Default: k.Get(&l.started), Changed: changed, About: k.About})
@@ -432,17 +429,6 @@ func (l *Limits) View() *control.Limits {
 		v.Observed.IdleS = &s
 	}
 	return v
-}
-
-func holdOf(h *volunteer.Hold) control.Hold {
-	c := control.Hold{Rule: h.Rule, Effect: "slow", Why: h.Why, Ends: h.Ends}
-	if h.Pauses {
-		c.Effect = "pause"
-	}
-	if !h.Until.IsZero() {
-		c.Until = &h.Until
-	}
-	return c
 }
 
 // speed measures the use of the last second.

@@ -43,16 +43,24 @@ func (p Pause) Holds(now time.Time) bool { return p.On && (p.Until.IsZero() || n
 // ByUser is the rule name of a pause by the user; other holds have the name of their key.
 const ByUser = "user"
 
-// Hold is an active rule.
+// Hold is an active rule. The JSON names are stable.
 type Hold struct {
-	Rule string // its key, or user for a Pause
-	// Pauses reports that fetching is paused; otherwise the peer is throttled.
-	Pauses bool
-	// Why and Ends form one sentence, joined by "until".
-	Why, Ends string
-	// Until is zero if the end has no fixed time.
-	Until time.Time
+	// Rule is the key of its setting, or user for a pause by the user.
+	Rule string `json:"rule"`
+	// Effect is pause or slow.
+	Effect string `json:"effect"`
+	// Why is the reason for people; "Why, until Ends" is a sentence.
+	Why  string `json:"why"`
+	Ends string `json:"ends"` // what ends the hold, for people
+	// Until is when it ends, zero without a fixed time.
+	Until time.Time `json:"until,omitzero"`
 }
+
+// The effects of a hold.
+const (
+	EffectPause = "pause" // fetching is paused
+	EffectSlow  = "slow"  // the peer is throttled
+)
 
 // Decision is the state of the limits at one moment.
 type Decision struct {
@@ -85,7 +93,7 @@ func Decide(now time.Time, r *Rules, p Pause, o *Observed, l *Ledger) Decision {
 	d := Decision{Bandwidth: r.Bandwidth, BandwidthUp: r.UpCap(), Fetchers: r.Fetchers}
 	var slow []Hold
 	pause := func(h Hold) {
-		h.Pauses = true
+		h.Effect = EffectPause
 		d.Holds = append(d.Holds, h)
 	}
 	if p.Holds(now) {
@@ -101,6 +109,7 @@ func Decide(now time.Time, r *Rules, p Pause, o *Observed, l *Ledger) Decision {
 			pause(h)
 		} else {
 			d.Bandwidth, d.BandwidthUp = lower(d.Bandwidth, r.Outside), lower(d.BandwidthUp, r.Outside)
+			h.Effect = EffectSlow
 			slow = append(slow, h)
 		}
 	}
@@ -127,7 +136,7 @@ func Decide(now time.Time, r *Rules, p Pause, o *Observed, l *Ledger) Decision {
 	}
 	if r.Memory > 0 && float64(o.Heap) > crowded*float64(r.Memory) {
 		d.Fetchers = max(1, d.Fetchers/calm)
-		slow = append(slow, Hold{Rule: KeyMemory, Why: "the heap is near its limit of " + SizeText(r.Memory), Ends: "it shrinks"})
+		slow = append(slow, Hold{Rule: KeyMemory, Effect: EffectSlow, Why: "the heap is near its limit of " + SizeText(r.Memory), Ends: "it shrinks"})
 	}
 	d.Paused = len(d.Holds) > 0
 	d.Holds = append(d.Holds, slow...)

@@ -60,7 +60,7 @@ func TestDecide(t *testing.T) {
 			var got []string
 			for _, h := range d.Holds {
 				name := h.Rule
-				if h.Pauses {
+				if h.Effect == EffectPause {
 					name = "*" + name
 				}
 				got = append(got, name)

@@ -48,12 +48,6 @@ type Config struct {
 	Agent string // product token
 }
 
-// CheckFiles reads the configured files and returns the first error.
-func (c *Config) CheckFiles() error {
-	_, err := newAtlas(c)
-	return err
-}
-
 // Ring is the interface to the ring: dht.DHT.
 type Ring interface {
 	// Leaves returns the leaf set, each side nearest first.
