@@ -16,11 +16,11 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/ops/dashboard"
 	"github.com/apoidea/apoidea/node/ops/inspect"
-	"github.com/apoidea/apoidea/node/ops/volunteer/machine"
 	"github.com/apoidea/apoidea/node/services/crawling"
 	"github.com/apoidea/apoidea/node/services/hosts"
 	"github.com/apoidea/apoidea/node/services/jobs"
 	"github.com/apoidea/apoidea/node/services/rpc"
+	"github.com/apoidea/apoidea/node/volunteer/machine"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/warc"
 )

@@ -1,6 +1,6 @@
 package control
 
-import "github.com/apoidea/apoidea/node/ops/volunteer"
+import "github.com/apoidea/apoidea/node/volunteer"
 
 // Limits are the resource limits of a peer: settings, active throttles and usage.
 type Limits struct {
