@@ -31,8 +31,8 @@ import (
 	"github.com/apoidea/apoidea/node/datadir"
 	"github.com/apoidea/apoidea/node/latency"
 	"github.com/apoidea/apoidea/node/ops/inspect"
+	"github.com/apoidea/apoidea/node/ops/volunteer"
 	"github.com/apoidea/apoidea/node/services/placer"
-	"github.com/apoidea/apoidea/node/volunteer"
 	"github.com/apoidea/apoidea/storage/warc"
 )
 

@@ -15,12 +15,11 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/ops/dashboard"
-	"github.com/apoidea/apoidea/node/ops/inspect"
+	"github.com/apoidea/apoidea/node/ops/volunteer/machine"
 	"github.com/apoidea/apoidea/node/services/crawling"
 	"github.com/apoidea/apoidea/node/services/hosts"
 	"github.com/apoidea/apoidea/node/services/jobs"
 	"github.com/apoidea/apoidea/node/services/rpc"
-	"github.com/apoidea/apoidea/node/volunteer/machine"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/warc"
 )
@@ -94,7 +93,7 @@ func (n *Node) crawled() crawling.Deps {
 // outcome passes the outcome of a URL to the dashboard.
 func (n *Node) outcome(e worker.Event) {
 	n.recent.Note(dashboard.Outcome{
-		At: time.Now(), URL: e.URL, Result: e.Outcome.String(), Status: e.Status, Detail: e.Detail, Failed: inspect.IsError(e.Outcome.String()),
+		At: time.Now(), URL: e.URL, Result: e.Outcome.String(), Status: e.Status, Detail: e.Detail, Failed: e.Outcome.IsError(),
 	})
 }
 

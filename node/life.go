@@ -15,8 +15,8 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/ops/limits"
+	"github.com/apoidea/apoidea/node/ops/volunteer/machine"
 	"github.com/apoidea/apoidea/node/services/records"
-	"github.com/apoidea/apoidea/node/volunteer/machine"
 )
 
 // Run joins the ring, works until ctx ends, the peer leaves or a part fails, and returns when none

@@ -12,7 +12,7 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/ops/inspect"
-	"github.com/apoidea/apoidea/node/volunteer"
+	"github.com/apoidea/apoidea/node/ops/volunteer"
 )
 
 // TestPausedPeer: a paused peer keeps its part of the ring and fetches nothing, and the others do

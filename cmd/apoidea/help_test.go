@@ -16,8 +16,8 @@ import (
 	"github.com/apoidea/apoidea/cmd/apoidea/help"
 	"github.com/apoidea/apoidea/cmd/apoidea/settings"
 	"github.com/apoidea/apoidea/node/ops/glossary"
+	"github.com/apoidea/apoidea/node/ops/volunteer"
 	"github.com/apoidea/apoidea/node/services/placer"
-	"github.com/apoidea/apoidea/node/volunteer"
 )
 
 var updateGlossary = flag.Bool("update-glossary", false, "write docs/glossary.md anew")

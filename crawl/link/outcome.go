@@ -92,6 +92,16 @@ func (o Outcome) String() string {
 // Fetched reports whether a page was received and archived.
 func (o Outcome) Fetched() bool { return o == OutcomeOK || o == OutcomeDuplicate }
 
+// IsError reports whether status counts the outcome as an error.
+func (o Outcome) IsError() bool {
+	switch o {
+	case OutcomeNone, OutcomeOK, OutcomeDuplicate, OutcomeNoIndex, OutcomeRedirect, OutcomeRobotsDenied, OutcomeOutOfScope, OutcomeOutOfBudget, OutcomeTrap:
+		return false
+	default:
+		return true
+	}
+}
+
 // Retryable reports whether a retry may have another outcome; status is the HTTP status of an
 // OutcomeHTTPError or that of an OutcomeDNS, else ignored.
 func (o Outcome) Retryable(status int) bool {

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/owner/ledger"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
@@ -114,41 +113,49 @@ func (c *Totals) Outstanding() int64 { return c.URLsPending + c.URLsLeased + c.O
 // is zero on the whole ring.
 func (c *Totals) Due() int64 { return c.Outstanding() - min(c.URLsPutOff, c.URLsPending) }
 
+// AddJob adds the counts of a job.
+func (c *Totals) AddJob(j *hosts.Counts) {
+	c.Bytes += j.Bytes
+	c.LinksLeftOut += j.LinksLeftOut
+	c.URLsSeen += j.Accepted
+	c.URLsPending += j.Pending
+	c.URLsLeased += j.Leased
+	c.URLsWaiting += j.Waiting
+	c.Outbox += j.Outbox
+	c.URLsPutOff += j.PutOff
+	c.HostsPutOff += j.PutOffHosts
+	c.NextRetryS = hosts.Sooner(c.NextRetryS, j.NextRetryS)
+	for outcome, n := range j.Outcomes {
+		switch outcome {
+		case "ok":
+			c.Pages += n
+		case "duplicate":
+			c.Duplicates += n
+		case "redirect":
+			c.Redirects += n
+		case "robots_denied":
+			c.RobotsDenied += n
+		case "noindex":
+			c.NoIndex += n
+		case "trap":
+			c.Traps += n
+		case "out_of_budget":
+			c.OutOfBudget += n
+		case "none", "out_of_scope":
+		default:
+			c.Errors += n
+		}
+	}
+}
+
 // Totals returns the sums over all jobs.
 func (bk *books) Totals() Totals {
 	t := Totals{HostsOwned: bk.hosts.Totals.Hosts, HostsLeased: int64(bk.leases.N)}
 	for _, js := range append(slices.Clip(bk.jobs.Order), &bk.jobs.Away) {
-		c, out := js.Sums(), js.Out()
-		t.Bytes += c.Bytes
-		t.Refetched += c.Refetched
-		t.LinksLeftOut += c.LeftOut
-		t.LinksCut += c.Cut
-		t.URLsSeen += c.Accepted
-		t.URLsPending += c.Open() - out
-		t.URLsLeased += out
-		t.URLsWaiting += c.Delayed
-		t.Outbox += c.Outbox
-		for outcome, n := range c.Outcomes {
-			switch link.Outcome(outcome) {
-			case link.OutcomeOK:
-				t.Pages += n
-			case link.OutcomeDuplicate:
-				t.Duplicates += n
-			case link.OutcomeRedirect:
-				t.Redirects += n
-			case link.OutcomeRobotsDenied:
-				t.RobotsDenied += n
-			case link.OutcomeNoIndex:
-				t.NoIndex += n
-			case link.OutcomeTrap:
-				t.Traps += n
-			case link.OutcomeOutOfBudget:
-				t.OutOfBudget += n
-			case link.OutcomeNone, link.OutcomeOutOfScope:
-			default:
-				t.Errors += n
-			}
-		}
+		counts, sums := js.Counts(), js.Sums()
+		t.AddJob(&counts)
+		t.Refetched += sums.Refetched
+		t.LinksCut += sums.Cut
 	}
 	return t
 }

@@ -1,6 +1,6 @@
 package control
 
-import "github.com/apoidea/apoidea/node/volunteer"
+import "time"
 
 // Limits are the resource limits of a peer: settings, active throttles and usage.
 type Limits struct {
@@ -17,8 +17,24 @@ type Limits struct {
 	Observed Observed `json:"observed"`
 }
 
-// Hold is an active rule.
-type Hold = volunteer.Hold
+// Hold is an active rule. The JSON names are stable.
+type Hold struct {
+	// Rule is the key of its setting, or user for a pause by the user.
+	Rule string `json:"rule"`
+	// Effect is pause or slow.
+	Effect string `json:"effect"`
+	// Why is the reason for people; "Why, until Ends" is a sentence.
+	Why  string `json:"why"`
+	Ends string `json:"ends"` // what ends the hold, for people
+	// Until is when it ends, zero without a fixed time.
+	Until time.Time `json:"until,omitzero"`
+}
+
+// The effects of a hold.
+const (
+	EffectPause = "pause" // fetching is paused
+	EffectSlow  = "slow"  // the peer is throttled
+)
 
 // Setting is one setting.
 type Setting struct {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/datadir"
-	"github.com/apoidea/apoidea/node/volunteer/machine"
+	"github.com/apoidea/apoidea/node/ops/volunteer/machine"
 )
 
 func (e *examination) dataDir(context.Context) Finding {

@@ -16,8 +16,8 @@ import (
 	"github.com/apoidea/apoidea/cmd/apoidea/seeds"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/volunteer"
 	"github.com/apoidea/apoidea/node/services/jobs"
-	"github.com/apoidea/apoidea/node/volunteer"
 )
 
 // Job holds the flags of a job, shared by run, crawl and cluster up.

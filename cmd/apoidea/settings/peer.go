@@ -13,8 +13,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/latency"
+	"github.com/apoidea/apoidea/node/ops/volunteer"
 	"github.com/apoidea/apoidea/node/services/placer"
-	"github.com/apoidea/apoidea/node/volunteer"
 )
 
 // Peer holds the flags of a peer, shared by run and (passed through) by cluster up. Most are bound

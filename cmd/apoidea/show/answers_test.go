@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/node/control"
-	"github.com/apoidea/apoidea/node/volunteer"
+	"github.com/apoidea/apoidea/node/ops/volunteer"
 )
 
 // TestAnswers: each kind of answer as people read it.

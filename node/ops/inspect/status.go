@@ -17,8 +17,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/volunteer/machine"
 	"github.com/apoidea/apoidea/node/services/rpc"
-	"github.com/apoidea/apoidea/node/volunteer/machine"
 )
 
 // The states of a peer in a status.

@@ -22,7 +22,7 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/loop"
-	"github.com/apoidea/apoidea/node/volunteer"
+	"github.com/apoidea/apoidea/node/ops/volunteer"
 )
 
 // View implements the read-only methods of control.Backend.

@@ -16,8 +16,8 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/volunteer"
 	"github.com/apoidea/apoidea/node/services/rpc/rpctest"
-	"github.com/apoidea/apoidea/node/volunteer"
 )
 
 // alone is all that a view reads of a peer that is alone in its ring, and whose owner of hosts

@@ -328,29 +328,10 @@ func ofJob(c control.Counters, members []control.Member, of string) control.Coun
 			}
 		}
 	}
-	c.Pages, c.Duplicates, c.Redirects = j.Outcomes["ok"], j.Outcomes["duplicate"], j.Outcomes["redirect"]
-	c.RobotsDenied, c.NoIndex = j.Outcomes["robots_denied"], j.Outcomes["noindex"]
-	c.Traps, c.OutOfBudget = j.Outcomes["trap"], j.Outcomes["out_of_budget"]
-	c.Errors = 0
-	for name, n := range j.Outcomes {
-		if IsError(name) {
-			c.Errors += n
-		}
-	}
-	c.Bytes, c.URLsSeen, c.URLsPending, c.URLsLeased = j.Bytes, j.Accepted, j.Pending, j.Leased
-	c.URLsWaiting, c.NextRetryS, c.Outbox = j.Waiting, j.NextRetryS, j.Outbox
-	c.URLsPutOff, c.HostsPutOff = j.PutOff, j.PutOffHosts
-	return c
-}
-
-// IsError reports whether an outcome counts as an error in status.
-func IsError(outcome string) bool {
-	switch outcome {
-	case "ok", "duplicate", "noindex", "redirect", "robots_denied", "out_of_scope", "out_of_budget", "trap", "none":
-		return false
-	default:
-		return true
-	}
+	t := control.Counters{Refetched: c.Refetched, LinksCut: c.LinksCut, HostsOwned: c.HostsOwned, HostsLeased: c.HostsLeased}
+	t.AddJob(&j)
+	t.LinksLeftOut = c.LinksLeftOut
+	return t
 }
 
 // encodeReport and decodeReport use the JSON of status for reports between peers: requests are

@@ -15,6 +15,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
@@ -391,7 +392,7 @@ func TestReachableMemberIsNoWorker(t *testing.T) {
 // TestNoindexIsNoError: the counts of a job keep noindex apart from errors.
 func TestNoindexIsNoError(t *testing.T) {
 	m := control.Member{Jobs: []control.JobCounts{{Job: someJob.String(), Outcomes: map[string]int64{"noindex": 7, "dns": 2, "ok": 1}}}}
-	if c := ofJob(control.Counters{}, []control.Member{m}, someJob.String()); c.Errors != 2 || c.NoIndex != 7 || c.Pages != 1 || IsError("noindex") {
+	if c := ofJob(control.Counters{}, []control.Member{m}, someJob.String()); c.Errors != 2 || c.NoIndex != 7 || c.Pages != 1 || link.OutcomeNoIndex.IsError() {
 		t.Errorf("%+v", c)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/node/control"
-	"github.com/apoidea/apoidea/node/volunteer"
+	"github.com/apoidea/apoidea/node/ops/volunteer"
 )
 
 // Commands implements the part of control.Backend for limits. Each change returns the resulting

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/node/control"
-	"github.com/apoidea/apoidea/node/volunteer"
+	"github.com/apoidea/apoidea/node/ops/volunteer"
 	"github.com/apoidea/apoidea/storage/storagetest"
 )
 

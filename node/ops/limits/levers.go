@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/worker"
-	"github.com/apoidea/apoidea/node/volunteer"
-	"github.com/apoidea/apoidea/node/volunteer/machine"
+	"github.com/apoidea/apoidea/node/ops/volunteer"
+	"github.com/apoidea/apoidea/node/ops/volunteer/machine"
 )
 
 // Worker is the part of worker.Worker that the limits use.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/node/control"
-	"github.com/apoidea/apoidea/node/volunteer"
-	"github.com/apoidea/apoidea/node/volunteer/machine"
+	"github.com/apoidea/apoidea/node/ops/volunteer"
+	"github.com/apoidea/apoidea/node/ops/volunteer/machine"
 	"github.com/apoidea/apoidea/storage"
 )
 

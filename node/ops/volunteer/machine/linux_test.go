@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/apoidea/apoidea/node/volunteer"
+	"github.com/apoidea/apoidea/node/ops/volunteer"
 )
 
 // TestLinuxBattery reads a tree of files as the system has it.

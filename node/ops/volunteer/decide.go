@@ -3,6 +3,8 @@ package volunteer
 import (
 	"fmt"
 	"time"
+
+	"github.com/apoidea/apoidea/node/control"
 )
 
 // Fact is a property of the system, if known.
@@ -43,24 +45,8 @@ func (p Pause) Holds(now time.Time) bool { return p.On && (p.Until.IsZero() || n
 // ByUser is the rule name of a pause by the user; other holds have the name of their key.
 const ByUser = "user"
 
-// Hold is an active rule. The JSON names are stable.
-type Hold struct {
-	// Rule is the key of its setting, or user for a pause by the user.
-	Rule string `json:"rule"`
-	// Effect is pause or slow.
-	Effect string `json:"effect"`
-	// Why is the reason for people; "Why, until Ends" is a sentence.
-	Why  string `json:"why"`
-	Ends string `json:"ends"` // what ends the hold, for people
-	// Until is when it ends, zero without a fixed time.
-	Until time.Time `json:"until,omitzero"`
-}
-
-// The effects of a hold.
-const (
-	EffectPause = "pause" // fetching is paused
-	EffectSlow  = "slow"  // the peer is throttled
-)
+// Hold is an active rule.
+type Hold = control.Hold
 
 // Decision is the state of the limits at one moment.
 type Decision struct {
@@ -93,7 +79,7 @@ func Decide(now time.Time, r *Rules, p Pause, o *Observed, l *Ledger) Decision {
 	d := Decision{Bandwidth: r.Bandwidth, BandwidthUp: r.UpCap(), Fetchers: r.Fetchers}
 	var slow []Hold
 	pause := func(h Hold) {
-		h.Effect = EffectPause
+		h.Effect = control.EffectPause
 		d.Holds = append(d.Holds, h)
 	}
 	if p.Holds(now) {
@@ -109,7 +95,7 @@ func Decide(now time.Time, r *Rules, p Pause, o *Observed, l *Ledger) Decision {
 			pause(h)
 		} else {
 			d.Bandwidth, d.BandwidthUp = lower(d.Bandwidth, r.Outside), lower(d.BandwidthUp, r.Outside)
-			h.Effect = EffectSlow
+			h.Effect = control.EffectSlow
 			slow = append(slow, h)
 		}
 	}
@@ -136,7 +122,7 @@ func Decide(now time.Time, r *Rules, p Pause, o *Observed, l *Ledger) Decision {
 	}
 	if r.Memory > 0 && float64(o.Heap) > crowded*float64(r.Memory) {
 		d.Fetchers = max(1, d.Fetchers/calm)
-		slow = append(slow, Hold{Rule: KeyMemory, Effect: EffectSlow, Why: "the heap is near its limit of " + SizeText(r.Memory), Ends: "it shrinks"})
+		slow = append(slow, Hold{Rule: KeyMemory, Effect: control.EffectSlow, Why: "the heap is near its limit of " + SizeText(r.Memory), Ends: "it shrinks"})
 	}
 	d.Paused = len(d.Holds) > 0
 	d.Holds = append(d.Holds, slow...)

@@ -6,7 +6,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/apoidea/apoidea/node/volunteer"
+	"github.com/apoidea/apoidea/node/ops/volunteer"
 )
 
 // MeteredEvery is the interval of Metered queries.

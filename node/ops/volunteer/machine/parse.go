@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/apoidea/apoidea/node/volunteer"
+	"github.com/apoidea/apoidea/node/ops/volunteer"
 )
 
 // supply is a power supply in Linux's sysfs.

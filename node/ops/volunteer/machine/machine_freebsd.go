@@ -4,27 +4,31 @@ import (
 	"context"
 	"time"
 
-	"github.com/apoidea/apoidea/node/volunteer"
+	"github.com/apoidea/apoidea/node/ops/volunteer"
 )
 
 // MeteredEvery is the interval of Metered queries.
 const MeteredEvery = time.Minute
 
 func (m *Machine) battery(ctx context.Context) volunteer.Fact {
-	out, err := m.Run(ctx, "/usr/bin/pmset", "-g", "batt")
+	out, err := m.Run(ctx, "/sbin/sysctl", "-n", "hw.acpi.acline")
 	if err != nil {
 		return volunteer.Unknown
 	}
-	return pmset(out)
+	return acline(out)
 }
 
-// metered is unknown: the system reports it only through its own frameworks.
+// metered is unknown: the system does not report it.
 func (*Machine) metered(context.Context) volunteer.Fact { return volunteer.Unknown }
 
+// idle queries the X server if the peer was started from a desktop.
 func (m *Machine) idle(ctx context.Context) (time.Duration, bool) {
-	out, err := m.Run(ctx, "/usr/sbin/ioreg", "-c", "IOHIDSystem", "-d", "4")
+	if m.Env("DISPLAY") == "" {
+		return 0, false
+	}
+	out, err := m.Run(ctx, "xprintidle")
 	if err != nil {
 		return 0, false
 	}
-	return ioreg(out)
+	return milliseconds(out)
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/apoidea/apoidea/node/volunteer"
+	"github.com/apoidea/apoidea/node/ops/volunteer"
 )
 
 // MeteredEvery is the interval of Metered queries.

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/apoidea/apoidea/node/control"
 )
 
 func TestDecide(t *testing.T) {
@@ -60,7 +62,7 @@ func TestDecide(t *testing.T) {
 			var got []string
 			for _, h := range d.Holds {
 				name := h.Rule
-				if h.Effect == EffectPause {
+				if h.Effect == control.EffectPause {
 					name = "*" + name
 				}
 				got = append(got, name)

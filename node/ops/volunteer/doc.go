@@ -4,7 +4,7 @@
 // Terms:
 //
 //   - rules: the settings: limits, quotas, hours, and conditions for a pause.
-//   - observed: the state of the machine (from node/volunteer/machine).
+//   - observed: the state of the machine (from node/ops/volunteer/machine).
 //   - hold: an active rule, with its reason, effect (pause or slow) and end condition.
 //   - decision: all holds, and the effective limits.
 //   - ledger: traffic of this day and this month, for the quotas.

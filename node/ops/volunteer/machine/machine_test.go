@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/apoidea/apoidea/node/volunteer"
+	"github.com/apoidea/apoidea/node/ops/volunteer"
 )
 
 func TestPowered(t *testing.T) {

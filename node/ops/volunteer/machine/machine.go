@@ -11,7 +11,7 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/apoidea/apoidea/node/volunteer"
+	"github.com/apoidea/apoidea/node/ops/volunteer"
 )
 
 const (
