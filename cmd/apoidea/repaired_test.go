@@ -4,9 +4,11 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -131,7 +133,7 @@ func TestRunWithoutDatabase(t *testing.T) {
 }
 
 // TestRepairOfArchiveAlone: from an archive without database and copy another peer is made, without
-// jobs: the job that is posted again fetches all pages.
+// jobs: the job that is posted again fetches all pages, and archives no body twice.
 func TestRepairOfArchiveAlone(t *testing.T) {
 	t.Parallel()
 	site, asked := pagesOf(t, 40)
@@ -151,9 +153,37 @@ func TestRepairOfArchiveAlone(t *testing.T) {
 	if n := asked.Load() - before; code != exitDone || n != 40 || !strings.Contains(out, " posted") {
 		t.Errorf("%d requests for 40 pages, exit code %d: %s", n, code, out)
 	}
+	if n := revisits(t, dir); n < 10 {
+		t.Errorf("%d pages became revisit records, want at least 10 of those in the archive", n)
+	}
 	if out, code := say(t, "check", "--data-dir", dir); code != exitDone {
 		t.Errorf("check: exit code %d: %s", code, out)
 	}
+}
+
+// revisits counts the revisit records of an archive.
+func revisits(t *testing.T, dir string) (n int) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "archive", "*.warc.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		f, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		members, err := gzip.NewReader(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := io.ReadAll(members)
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		n += bytes.Count(raw, []byte("\nWARC-Type: revisit"))
+	}
+	return n
 }
 
 // TestNoDataIsNothingElse: a directory of which the database is gone, or that cannot be looked at,

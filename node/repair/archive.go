@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,7 +36,8 @@ type page struct {
 	mime      string
 	digest    []byte
 	id        warc.ID // of the record
-	size      int64   // bytes of the body
+	at        warc.Ref
+	size      int64 // bytes of the body
 	revisit   bool
 	refersTo  string // URL that a revisit refers to
 	truncated bool   // by the size limit
@@ -109,6 +111,7 @@ func (p *page) found(depth uint32) (list []foundLink) {
 // pageReader reads the pages of an archive file.
 type pageReader struct {
 	each func(*page) error
+	file string // name of the current file
 	page *page  // the last one, whose metadata may follow
 	of   string // ID of its record
 }
@@ -120,6 +123,7 @@ func (r *pageReader) read(path string) error {
 		return err
 	}
 	defer f.Close()
+	r.file = filepath.Base(path)
 	for records := warc.NewReader(f, false); ; {
 		rec, err := records.Next()
 		if err == nil {
@@ -155,7 +159,7 @@ func (r *pageReader) record(rec *warc.Record) error {
 		return err
 	}
 	p := &page{
-		url: rec.TargetURI, date: rec.Date, size: rec.ContentLength - int64(len(head)), revisit: rec.Type == warc.TypeRevisit,
+		url: rec.TargetURI, date: rec.Date, at: warc.Ref{File: r.file, Offset: rec.Offset}, size: rec.ContentLength - int64(len(head)), revisit: rec.Type == warc.TypeRevisit,
 		refersTo: strings.Trim(rec.Get("WARC-Refers-To-Target-URI"), "<>"), truncated: rec.Type == warc.TypeResponse && rec.Get("WARC-Truncated") == warc.TruncatedLength,
 	}
 	p.id, _ = warc.ParseID(rec.ID) // zero if it is not a UUID
@@ -197,11 +201,49 @@ func (r *pageReader) metadata(rec *warc.Record) error {
 	return rec.Skip()
 }
 
-// restore restores the outcomes of archived pages, the records of their bodies, and their links. It
-// is for a peer that is alone: only then every archived page is one of its own hosts.
-func (d *draft) restore(ctx context.Context, dir string, result *Result) error {
+// restore restores where the archive has bodies. For a peer that is alone it restores the outcomes of
+// archived pages too, the records of their bodies, and their links: only then every archived page is
+// one of its own hosts.
+func (d *draft) restore(ctx context.Context, dir string, alone bool, result *Result) error {
+	content, err := dedup.NewContent(d.store.Keyspace(storage.KeyspaceContent), 0, 0)
+	if err == nil && alone {
+		err = d.restoreJobs()
+	}
+	if err != nil {
+		return err
+	}
+	paths, err := warc.Files(crawling.ArchiveDir(dir), true)
+	if err != nil {
+		return nil //nolint:nilerr // no archive has no pages
+	}
+	for _, path := range paths {
+		r := pageReader{each: func(p *page) error {
+			err := errors.Join(ctx.Err(), d.body(content, p, alone))
+			if err != nil || !alone {
+				return err
+			}
+			restored, err := d.page(p)
+			result.Restored += restored
+			return err
+		}}
+		if err := r.read(path); err != nil {
+			return err
+		}
+	}
+	if t := d.owner.Totals(); t.URLsPending+t.URLsWaiting > 0 {
+		for id := range d.jobs {
+			if err := d.resume(d.now, id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// restoreJobs restores the records of the jobs and their seeds, which no other peer has.
+func (d *draft) restoreJobs() error {
 	registry := job.NewRegistry(d.store.Keyspace(storage.KeyspaceJobs))
-	for id, j := range d.jobs { // no other peer has the records of the jobs
+	for id, j := range d.jobs {
 		_, _, err := registry.Restore(d.now.UnixMilli(), j.spec, j.standing)
 		if err == nil {
 			_, err = registry.SeedsSent(d.now.UnixMilli(), id, uint64(len(j.spec.Seeds)))
@@ -215,31 +257,6 @@ func (d *draft) restore(ctx context.Context, dir string, result *Result) error {
 		}
 		if err := d.admit(id, seeds); err != nil {
 			return err
-		}
-	}
-	content, err := dedup.NewContent(d.store.Keyspace(storage.KeyspaceContent), 0, 0)
-	if err != nil {
-		return err
-	}
-	paths, err := warc.Files(crawling.ArchiveDir(dir), true)
-	if err != nil {
-		return nil //nolint:nilerr // no archive has no pages
-	}
-	for _, path := range paths {
-		r := pageReader{each: func(p *page) error {
-			restored, err := d.page(p)
-			result.Restored += restored
-			return errors.Join(ctx.Err(), err, d.body(content, p))
-		}}
-		if err := r.read(path); err != nil {
-			return err
-		}
-	}
-	if t := d.owner.Totals(); t.URLsPending+t.URLsWaiting > 0 {
-		for id := range d.jobs {
-			if err := d.resume(d.now, id); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
@@ -307,12 +324,16 @@ func (d *draft) jobsOf(p *page, fates []owner.Fate) (ids []job.ID) {
 	return ids
 }
 
-// body records where a body is archived.
-func (d *draft) body(content *dedup.Content, p *page) error {
+// body records where the archive has a body, and of a peer that is alone that this peer has it.
+func (d *draft) body(content *dedup.Content, p *page, alone bool) error {
 	if p.outcome() != link.OutcomeOK || p.revisit || p.size <= 0 || len(p.digest) != sha256.Size || p.id == (warc.ID{}) {
 		return nil
 	}
-	_, err := content.Confirm(dedup.Key(ring.ContentKey(p.digest)), dedup.Record{URL: p.url, Peer: string(d.self), RecordID: p.id.String(), Date: p.date})
+	err := d.store.Keyspace(storage.KeyspaceBodies).UpdateNoSync(func(b kv.Batch) { crawling.PutBody(b, p.digest, p.at) })
+	if err != nil || !alone {
+		return err
+	}
+	_, err = content.Confirm(dedup.Key(ring.ContentKey(p.digest)), dedup.Record{URL: p.url, Peer: string(d.self), RecordID: p.id.String(), Date: p.date})
 	return err
 }
 

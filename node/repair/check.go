@@ -268,16 +268,6 @@ func (c *checking) records(ctx context.Context) error {
 
 // others checks the files beside database and archive.
 func (c *checking) others(context.Context) error {
-	spilled, err := filepath.Glob(filepath.Join(c.path("spill"), "spill-*"))
-	if err != nil {
-		return err
-	}
-	if len(spilled) > 0 {
-		c.report.add(Finding{
-			Area: Spill, Where: "spill", Found: fmt.Sprintf("%d files of a killed run", len(spilled)), Note: true,
-			Means: "their pages were not reported and are fetched again; repair removes the files",
-		})
-	}
 	if c.store == nil {
 		return nil
 	}

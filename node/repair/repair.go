@@ -40,6 +40,7 @@ type repairing struct {
 	result *Result
 	now    time.Time
 	aside  string // directory of corrupt files
+	jobs   int    // of a new database
 }
 
 // Run repairs what Check finds. With dry it reports what it would do and changes nothing.
@@ -59,7 +60,7 @@ func Run(ctx context.Context, dir string, progress func(doing string), dry bool)
 	if dry {
 		return r.result, nil
 	}
-	for _, step := range []func() error{r.archiveFiles, func() error { return r.database(ctx) }, r.removeSpill} {
+	for _, step := range []func() error{r.archiveFiles, func() error { return r.database(ctx) }, r.beside} {
 		if err := step(); err != nil {
 			return r.result, fmt.Errorf("repair: %w", err)
 		}
@@ -229,9 +230,12 @@ func (r *repairing) replace(ctx context.Context) error {
 		return err
 	}
 	r.result.NewDatabase = true
-	if alone {
+	switch {
+	case alone && r.jobs == 0:
+		r.result.did("new database of peer %s, without jobs: post them again; unchanged pages of the archive become revisit records", r.self)
+	case alone:
 		r.result.did("new database of peer %s: %d outcomes restored from the archive; the next run finds URLs without an archived page again", r.self, r.result.Restored)
-	} else {
+	default:
 		r.result.did("new database of peer %s: its records come back from other peers when it joins the ring", r.self)
 	}
 	return nil
@@ -244,12 +248,9 @@ func (r *repairing) fill(ctx context.Context, kept map[string][]byte, alone bool
 		return err
 	}
 	defer func() { err = errors.Join(err, d.store.Close()) }()
-	if alone {
-		if err := d.restore(ctx, r.dir, r.result); err != nil {
-			return err
-		}
-	}
-	return d.meta.Sync()
+	err = d.restore(ctx, r.dir, alone, r.result)
+	r.jobs = len(d.jobs)
+	return errors.Join(err, d.meta.Sync())
 }
 
 // incarnationGap is added to the number of starts: the latest may be lost, and none may be used
@@ -324,15 +325,8 @@ func isAlone(kept map[string][]byte) bool {
 	return len(kept[node.MetaRemembered]) <= len("null")
 }
 
-// removeSpill removes the bodies that a killed run left, and a corrupt copy of the essentials.
-func (r *repairing) removeSpill() error {
-	paths, err := filepath.Glob(filepath.Join(r.path("spill"), "spill-*"))
-	for _, path := range paths {
-		err = errors.Join(err, os.Remove(path))
-	}
-	if len(paths) > 0 {
-		r.result.did("%d files of a killed run removed from spill", len(paths))
-	}
+// beside moves a corrupt copy of the essentials aside.
+func (r *repairing) beside() (err error) {
 	for i := range r.report.Findings {
 		if f := &r.report.Findings[i]; f.Area == Beside && !f.Note {
 			r.result.did("%s moved to %s; the next run writes a new one", f.Where, filepath.Base(r.aside))

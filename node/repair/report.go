@@ -11,7 +11,6 @@ const (
 	Records  = "records"
 	Archive  = "archive"
 	Index    = "index"
-	Spill    = "spill"
 	Beside   = "files"
 )
 

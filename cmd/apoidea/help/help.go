@@ -105,24 +105,16 @@ func takesPeer(cmd *cobra.Command) bool { return cmd.Flags().Lookup("placement")
 func RareSettings(run *cobra.Command) string {
 	var b strings.Builder
 	for _, g := range settings.Groups {
-		if set := setOf(run, g.Rare()); set.HasFlags() {
-			title, _, _ := strings.Cut(strings.TrimSuffix(g.Title, ":"), " (")
+		set := pflag.NewFlagSet("", pflag.ContinueOnError)
+		set.SortFlags = false
+		for _, name := range g.Rare() {
+			set.AddFlag(legibleFlag(run.Flags().Lookup(name)))
+		}
+		if title, _, _ := strings.Cut(strings.TrimSuffix(g.Title, ":"), " ("); set.HasFlags() {
 			fmt.Fprintf(&b, "\n%s:\n\n%s", title, set.FlagUsages())
 		}
 	}
 	return b.String()
-}
-
-// setOf returns flags of a command as help shows them.
-func setOf(cmd *cobra.Command, names []string) *pflag.FlagSet {
-	set := pflag.NewFlagSet("", pflag.ContinueOnError)
-	set.SortFlags = false
-	for _, name := range names {
-		if f := cmd.Flags().Lookup(name); f != nil {
-			set.AddFlag(legibleFlag(f))
-		}
-	}
-	return set
 }
 
 // flagsOf groups the flags of a command: its own flags, those of a peer by settings.Groups, and

@@ -113,12 +113,16 @@ func (b *Bodies) write(list []held) error {
 		return nil
 	}
 	return b.deps.Space.UpdateNoSync(func(batch kv.Batch) {
-		var place []byte
 		for i := range list {
-			place = binary.AppendUvarint(place[:0], uint64(max(list[i].at.Offset, 0)))
-			batch.Set(list[i].digest[:], append(place, list[i].at.File...))
+			PutBody(batch, list[i].digest[:], list[i].at)
 		}
 	})
+}
+
+// PutBody sets where the archive has a body, in storage.KeyspaceBodies.
+func PutBody(batch kv.Batch, digest []byte, at warc.Ref) {
+	place := binary.AppendUvarint(make([]byte, 0, binary.MaxVarintLen64+len(at.File)), uint64(max(at.Offset, 0)))
+	batch.Set(digest, append(place, at.File...))
 }
 
 // errNotHeld: the archive has no such body.
