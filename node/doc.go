@@ -4,11 +4,10 @@
 //
 //	cmd/apoidea  ->  node  ->  crawl   dht   dedup   storage
 //
-// Reading order: config.go (configuration), node.go (parts of a peer), life.go (start and
-// shutdown), hosts (durability of state changes, delivery of links), rpc (routing to the owner of a
-// key), placing (selection of workers), crawling/content.go (deduplication), jobs (job
-// specifications), view/walk.go (statistics of the whole ring), records and custody (handoff of
-// hosts).
+// Below node: services, which peers offer each other; ops, for operators; lab, the laboratory.
+// Reading order: config.go, node.go (parts of a peer), life.go (start and shutdown); of services
+// hosts (durability, delivery of links), rpc (routing to the owner of a key), placer (selection of
+// workers), crawling/content.go (deduplication), jobs, records and handoff; ops/inspect/walk.go.
 //
 // The life of a URL: a worker reports an outcome and the links of its page to the owner of the
 // page's host; the owner writes both in one batch; the outbox sends each link to the owner of its

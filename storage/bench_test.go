@@ -104,7 +104,7 @@ func BenchmarkGet(b *testing.B) {
 }
 
 // BenchmarkDeleteSmallRanges removes ranges of one key, one after another, and reads behind each,
-// as custody does with records that another peer has taken.
+// as handoff does with records that another peer has taken.
 func BenchmarkDeleteSmallRanges(b *testing.B) {
 	k := openDisk(b).Keyspace(storage.KeyspaceContent)
 	key := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }

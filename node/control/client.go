@@ -89,7 +89,7 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 		defer res.Body.Close()
 		e := new(Error)
 		if err := json.NewDecoder(io.LimitReader(res.Body, maxLine)).Decode(e); err != nil || e.Text == "" {
-			e = c.stranger(res.Status)
+			e = c.foreign(res.Status)
 		}
 		return nil, e
 	}
@@ -114,12 +114,12 @@ func (c *Client) unreachable(err error, began bool) error {
 	case ok, !began, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return wentAway()
 	default:
-		return c.stranger("invalid response")
+		return c.foreign("invalid response")
 	}
 }
 
-// stranger returns an error for a response that is not the API's, with the reason.
-func (c *Client) stranger(odd string) *Error {
+// foreign returns an error for a response that is not the API's, with the reason.
+func (c *Client) foreign(odd string) *Error {
 	return &Error{Kind: KindFailed, Text: fmt.Sprintf("%s is not the API of a peer of this release: set --api or --data-dir of a peer (%s)", c.addr, odd)}
 }
 
@@ -150,7 +150,7 @@ func (c *Client) readError(ctx context.Context, what string, err error) error {
 		return wentAway()
 	}
 	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
-		return c.stranger("response is not JSON")
+		return c.foreign("response is not JSON")
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }

@@ -201,9 +201,9 @@ func (r *pageReader) metadata(rec *warc.Record) error {
 	return rec.Skip()
 }
 
-// restore restores where the archive has bodies. For a peer that is alone it restores the outcomes of
-// archived pages too, the records of their bodies, and their links: only then every archived page is
-// one of its own hosts.
+// restore restores where the archive has bodies. For a peer that is alone it restores the outcomes
+// of archived pages too, the records of their bodies, and their links: only then every archived
+// page is one of its own hosts.
 func (d *draft) restore(ctx context.Context, dir string, alone bool, result *Result) error {
 	content, err := dedup.NewContent(d.store.Keyspace(storage.KeyspaceContent), 0, 0)
 	if err == nil && alone {

@@ -127,7 +127,7 @@ func (r *Peer) Configure(dataDir, api, version string) (node.Config, error) {
 	for _, list := range r.Config.Bootstrap {
 		c.Bootstrap = append(c.Bootstrap, strings.Fields(list)...)
 	}
-	if err := r.manners(&c); err != nil {
+	if err := r.setPoliteness(&c); err != nil {
 		return c, err
 	}
 	if err := r.ways(&c); err != nil {
@@ -182,8 +182,8 @@ func (r *Peer) ways(c *node.Config) (err error) {
 	return nil
 }
 
-// manners sets politeness values that were not given to those of the profile.
-func (r *Peer) manners(c *node.Config) error {
+// setPoliteness sets politeness values that were not given to those of the profile.
+func (r *Peer) setPoliteness(c *node.Config) error {
 	profile := node.DefaultConfig("", c.Profile)
 	if c.Profile == node.ProfilePublic {
 		profile.IPPermits = node.DefaultPermits(c.Delay)

@@ -133,7 +133,7 @@ type BodyMemory struct {
 
 var _ fetch.Memory = (*BodyMemory)(nil)
 
-// BodyMemory returns an empty Room.
+// BodyMemory returns an empty BodyMemory.
 func (l *Pipeline) BodyMemory() *BodyMemory { return &BodyMemory{l: l} }
 
 // Grow implements fetch.Room.

@@ -39,7 +39,7 @@ type Driver interface {
 	Acknowledged(r *session.Report)
 	// Job returns the job of a grant being processed.
 	Job(id job.ID) *reports.Job
-	// GoOn reports that there is capacity again after Crowded.
+	// GoOn reports that there is capacity again after Full.
 	GoOn()
 }
 

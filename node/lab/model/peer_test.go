@@ -437,7 +437,7 @@ func (w *world) settle(p *pc) (more bool) {
 	return changed
 }
 
-// hostSpace is the owner's hosts as custody sees them, in steps of the owner.
+// hostSpace is the owner's hosts as handoff sees them, in steps of the owner.
 type hostSpace struct {
 	p    *pc
 	head []byte

@@ -9,7 +9,7 @@
 //     the wrong owner or none.
 //   - [RunCrawl]: peers with the logic of the node crawl a synthetic web under churn. The state
 //     machines are the node's own: owner.Owner, mailbox.Mailbox, session.Machine and visits.Machine
-//     of the worker, dedup.Content, replica.Source and Copies, custody.Keeper and Settler,
+//     of the worker, dedup.Content, replica.Source and Copies, handoff.Keeper and Settler,
 //     placement.RTT. Their drivers are reimplemented here without goroutines, with the node's
 //     rules: crawlpeer.go for the owner's loop, worker.go for the worker's fetches, shipping.go for
 //     replication, moving.go and records.go for handoff, outbox.go and bodies.go. Three rules

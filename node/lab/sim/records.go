@@ -31,7 +31,7 @@ var _ mover = hostRecords{}
 
 func (h hostRecords) run(fn, ended func()) { h.c.do(func(*owner.Owner) { fn() }, ended) }
 
-// Note implements custody.Space: an active lease moves along.
+// Note implements handoff.Space: an active lease moves along.
 func (h hostRecords) Note(pos ring.Pos) []byte {
 	h.c.owner.Freeze(pos) // ends a lease that its worker has not received
 	defer h.c.owner.Unfreeze(pos)
@@ -46,7 +46,7 @@ func (h hostRecords) Note(pos ring.Pos) []byte {
 	return raw
 }
 
-// Remove implements custody.Space.
+// Remove implements handoff.Space.
 func (h hostRecords) Remove(pos ring.Pos) error {
 	h.c.owner.Remove(pos, pos.Next())
 	return nil
@@ -94,10 +94,10 @@ func (b bodyRecords) run(fn, ended func()) {
 	})
 }
 
-// Note implements custody.Space.
+// Note implements handoff.Space.
 func (b bodyRecords) Note(ring.Pos) []byte { return nil }
 
-// Remove implements custody.Space.
+// Remove implements handoff.Space.
 func (b bodyRecords) Remove(pos ring.Pos) error {
 	_, err := b.c.bodies.state.Remove(pos, pos.Next())
 	return err

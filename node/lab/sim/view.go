@@ -57,29 +57,29 @@ func (v *view) read() {
 	}
 }
 
-// Version implements custody.View.
+// Version implements handoff.View.
 func (v *view) Version() uint64 { return v.version }
 
-// Serves implements custody.View.
+// Serves implements handoff.View.
 func (v *view) Serves(pos ring.Pos) bool { return v.c.Serves(pos.Key()) }
 
-// Owner implements custody.View.
+// Owner implements handoff.View.
 func (v *view) Owner(pos ring.Pos) (peer.ID, bool) {
 	p, ok := v.c.Guess(pos.Key())
 	return p.ID, ok
 }
 
-// Departs implements custody.View: no goodbyes here.
+// Departs implements handoff.View: no goodbyes here.
 func (v *view) Departs(peer.ID) bool { return false }
 
-// Knows implements custody.View.
+// Knows implements handoff.View.
 func (v *view) Knows(peer.ID) bool { return false }
 
-// Left implements custody.Neighbours: failures are not recorded here.
+// Left implements handoff.Neighbours: failures are not recorded here.
 func (v *view) Left(peer.ID) (at time.Time, seen bool) { return time.Time{}, false }
 
-// Arc implements custody.Neighbours.
+// Arc implements handoff.Neighbours.
 func (v *view) Arc() (ring.Arc, bool) { return v.c.Arc() }
 
-// Neighbours implements custody.Neighbours.
+// Neighbours implements handoff.Neighbours.
 func (v *view) Neighbours() []peer.ID { return slices.Clone(v.leaves) }

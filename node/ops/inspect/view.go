@@ -160,7 +160,7 @@ type Owners interface {
 	LongestStep() time.Duration // of the loop
 }
 
-// Placer is the part of placing.Placer that a View uses.
+// Placer is the part of placer.Placer that a View uses.
 type Placer interface {
 	// Coordinate returns the coordinate of a host's server, nil if unknown.
 	Coordinate(d *owner.HostDetail, host string, now time.Time) *control.Coordinate

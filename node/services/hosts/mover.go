@@ -14,7 +14,7 @@ import (
 	"github.com/apoidea/apoidea/node/services/rpc"
 )
 
-// Mover implements the handoff of hosts: custody.Space without reads. Its methods run in steps of
+// Mover implements the handoff of hosts: handoff.Space without reads. Its methods run in steps of
 // the owner, see OnLoop.
 type Mover struct{ owners *Owners }
 
@@ -35,7 +35,7 @@ func (m Mover) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
 	return m.owners.deps.Store.Scan(lo, hi, fn)
 }
 
-// Note implements custody.Space: it returns the live lease, so that its worker continues under the
+// Note implements handoff.Space: it returns the live lease, so that its worker continues under the
 // next owner.
 func (m Mover) Note(pos ring.Pos) []byte {
 	o := m.owners.owner
@@ -53,7 +53,7 @@ func (m Mover) Note(pos ring.Pos) []byte {
 	return raw
 }
 
-// Remove implements custody.Space.
+// Remove implements handoff.Space.
 func (m Mover) Remove(pos ring.Pos) error {
 	m.owners.owner.Remove(pos, pos.Next())
 	return nil

@@ -214,7 +214,7 @@ func (b *Registry) turnedAway(id job.ID) error {
 }
 
 // turn rejects a job that this peer does not accept, and logs it once. Called with the lock held,
-// or before the book is shared.
+// or before the registry is shared.
 func (b *Registry) turn(spec *job.Spec) error {
 	err := b.deps.Whose.Takes(spec)
 	if err == nil {
@@ -297,7 +297,7 @@ func (b *Registry) all() []known {
 	return out
 }
 
-// Run refreshes the book until ctx ends.
+// Run refreshes the jobs until ctx ends.
 func (b *Registry) Run(ctx context.Context) error {
 	for _, k := range b.all() {
 		b.deps.Changed(k.spec, k.State)

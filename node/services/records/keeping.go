@@ -11,7 +11,7 @@
 //   - records from untrusted peers are validated before they are merged (TestRecordsRefused,
 //     FuzzRecordsHandle).
 //
-// Package custody, a plain state machine, decides what moves when; goroutines, disk and network are
+// Package handoff, a plain state machine, decides what moves when; goroutines, disk and network are
 // here. All types are safe for concurrent use.
 package records
 
@@ -65,7 +65,7 @@ type kind struct {
 }
 
 // Keeping moves records as the ring changes, and tracks whether those of this peer's arc are all
-// here. See package custody.
+// here. See package handoff.
 type Keeping struct {
 	self   peer.ID
 	router *rpc.Router

@@ -14,7 +14,7 @@ import (
 type Mover interface {
 	// Scan reads the records, as storage.Keyspace.Scan does.
 	Scan(lo, hi []byte, fn func(key, value []byte) bool) error
-	// Note and Remove are those of custody.Space.
+	// Note and Remove are those of handoff.Space.
 	Note(pos ring.Pos) []byte
 	Remove(pos ring.Pos) error
 	// Import begins to merge records. Merge is called on the goroutine of the kind until it returns
@@ -61,7 +61,7 @@ func (m merging) Import(p handoff.Push) (merge func() (through bool, err error),
 	}, true
 }
 
-// space adapts a Mover to package custody.
+// space adapts a Mover to package handoff.
 type space struct {
 	handoff.Ranged
 	Mover

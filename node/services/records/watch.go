@@ -25,7 +25,7 @@ type Place interface {
 	Attachments() []dht.Peer
 }
 
-// Watch is the current view of the ring for package custody, independent of ring events. Safe for
+// Watch is the current view of the ring for package handoff, independent of ring events. Safe for
 // concurrent use.
 type Watch struct {
 	dht  Place
@@ -38,7 +38,7 @@ type Watch struct {
 	goodbyes  map[peer.ID]time.Time // peers that left, or were declared dead, when
 }
 
-// ringMoment is the input of custody's decisions.
+// ringMoment is the input of handoff's decisions.
 type ringMoment struct {
 	state    dht.State
 	arc      ring.Arc
@@ -79,7 +79,7 @@ func (w *Watch) leaves() []peer.ID {
 // isOver reports whether a departure is older than DepartTime.
 func isOver(_ peer.ID, since time.Time) bool { return time.Since(since) >= DepartTime }
 
-// Version implements custody.View.
+// Version implements handoff.View.
 func (w *Watch) Version() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,10 +96,10 @@ func (w *Watch) Version() uint64 {
 	return w.version
 }
 
-// Serves implements custody.View.
+// Serves implements handoff.View.
 func (w *Watch) Serves(pos ring.Pos) bool { return w.dht.Serves(pos.Key()) }
 
-// Owner implements custody.View. A worker, which is in no leaf set, returns the nearest ring peer
+// Owner implements handoff.View. A worker, which is in no leaf set, returns the nearest ring peer
 // after the position to which it is attached; that one redirects it if necessary.
 func (w *Watch) Owner(pos ring.Pos) (peer.ID, bool) {
 	if p, ok := w.dht.Guess(pos.Key()); ok {
@@ -114,10 +114,10 @@ func (w *Watch) Owner(pos ring.Pos) (peer.ID, bool) {
 	return best.ID, best.ID != ""
 }
 
-// Arc implements custody.Neighbours.
+// Arc implements handoff.Neighbours.
 func (w *Watch) Arc() (ring.Arc, bool) { return w.dht.Arc() }
 
-// Neighbours implements custody.Neighbours.
+// Neighbours implements handoff.Neighbours.
 func (w *Watch) Neighbours() []peer.ID {
 	ids := w.leaves()
 	w.mu.Lock()
@@ -130,7 +130,7 @@ func (w *Watch) Neighbours() []peer.ID {
 	return ids
 }
 
-// Departs implements custody.View.
+// Departs implements handoff.View.
 func (w *Watch) Departs(id peer.ID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,7 +157,7 @@ func (w *Watch) Died(id peer.ID) {
 	w.goodbyes[id] = time.Now()
 }
 
-// Left implements custody.Neighbours.
+// Left implements handoff.Neighbours.
 func (w *Watch) Left(id peer.ID) (at time.Time, seen bool) {
 	ago, seen := w.LeftAgo(id)
 	return time.Now().Add(-ago), seen

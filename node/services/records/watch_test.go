@@ -20,7 +20,7 @@ func newWatch() (*Watch, *seat, *circle) {
 	return NewWatch(s, "a"), s, c
 }
 
-// TestRingWatchVersion: the version changes with each change of what custody asks the ring, and
+// TestRingWatchVersion: the version changes with each change of what handoff asks the ring, and
 // else never.
 func TestRingWatchVersion(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
