@@ -10,7 +10,7 @@
 // carries requests (dht/p2p over libp2p, dhtsim in memory); the Membership is a Kademlia routing
 // table.
 //
-// A Ring is composed of parts (parts.go), each of which uses only those before it: neighborhood
+// A Ring is composed of parts (ring.go), each of which uses only those before it: neighborhood
 // (leaf set and state of each neighbor), pace (time of the next round), serving (state and arc),
 // exchange (own announcements), introducer (unconfirmed peers), routes (path to a key), seeker
 // (search for the own position), suspicion (failure detection), listener (announcements of others),

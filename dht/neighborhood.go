@@ -2,11 +2,15 @@ package dht
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -242,4 +246,139 @@ func wordOf(now time.Time, p Peer, said *wire.Neighbours) *word {
 		w.pred = ring.PeerKey(preds[0].GetId())
 	}
 	return w
+}
+
+// memoryVersion is the version of the stored form of Memory.
+const memoryVersion = 1
+
+// maxMemoryBytes is the maximum input of ParseMemory.
+const maxMemoryBytes = wire.MaxMessageBytes
+
+// Memory is the ring state that a peer keeps between runs.
+type Memory struct {
+	// Incarnation is that of the run that stored it.
+	Incarnation uint64
+	// Alone reports that the peer served the whole circle, so it may again without asking others.
+	Alone bool
+	// Role is the last role.
+	Role Role
+	// Predecessor is the start of the arc served last; HasPredecessor is false if there was none.
+	Predecessor    ring.Key
+	HasPredecessor bool // an arc was ever served
+	// Peers are the peers to contact first: the leaf set, nearest first, then former leaf peers.
+	Peers []Peer
+}
+
+// ParseMemory decodes the result of Memory.Bytes.
+func ParseMemory(data []byte) (*Memory, error) {
+	if len(data) > maxMemoryBytes {
+		return nil, fmt.Errorf("ring memory: %d bytes: %w", len(data), wire.ErrTooLarge)
+	}
+	var m wire.Memory
+	if err := proto.Unmarshal(data, &m); err != nil {
+		return nil, fmt.Errorf("ring memory: %w", err)
+	}
+	if m.GetVersion() != memoryVersion {
+		return nil, fmt.Errorf("ring memory: version %d: %w", m.GetVersion(), wire.ErrVersion)
+	}
+	if err := m.Validate(); err != nil {
+		return nil, fmt.Errorf("ring memory: %w", err)
+	}
+	memory := &Memory{Incarnation: m.GetIncarnation(), Alone: m.GetAlone(), Role: member.RoleOf(m.GetRole()), Peers: member.List(m.GetPeers())}
+	if start := m.GetPredecessor(); len(start) > 0 {
+		memory.Predecessor, memory.HasPredecessor = ring.Key(start), true
+	}
+	return memory, nil
+}
+
+// Bytes returns the stored form.
+func (m *Memory) Bytes() ([]byte, error) {
+	stored := &wire.Memory{Version: memoryVersion, Incarnation: m.Incarnation, Alone: m.Alone, Role: m.Role.Wire(), Peers: member.Wire(m.Peers)}
+	if m.HasPredecessor {
+		stored.Predecessor = m.Predecessor[:]
+	}
+	data, err := proto.Marshal(stored)
+	if err == nil && len(data) > maxMemoryBytes {
+		err = errors.New("too many peers")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ring memory: %w", err)
+	}
+	return data, nil
+}
+
+// maxTombstones is the maximum number of tombstones; the oldest is forgotten first.
+const maxTombstones = 1024
+
+// tombstones suppress gossip about dead peers; messages from the peer itself are always accepted.
+type tombstones map[peer.ID]tombstone
+
+type tombstone struct {
+	until       time.Time
+	incarnation uint64
+	goodbye     bool // it sent a goodbye
+}
+
+// set records that p is dead, for a duration of rest; it replaces the oldest tombstone if the limit
+// is reached.
+func (t tombstones) set(now time.Time, p Peer, rest time.Duration) {
+	if len(t) >= maxTombstones {
+		byEnd := slices.SortedFunc(maps.Keys(t), func(a, b peer.ID) int { return t[a].until.Compare(t[b].until) })
+		for _, id := range byEnd[:maxTombstones/4] {
+			delete(t, id)
+		}
+	}
+	t[p.ID] = tombstone{until: now.Add(rest), incarnation: p.Incarnation}
+}
+
+// goodbye records a peer that sent a goodbye.
+func (t tombstones) goodbye(now time.Time, p Peer, rest time.Duration) {
+	t.set(now, p, rest)
+	g := t[p.ID]
+	g.goodbye = true
+	t[p.ID] = g
+}
+
+// has reports whether gossip about p is ignored. expire removes expired tombstones.
+func (t tombstones) has(p Peer) bool {
+	g, ok := t[p.ID]
+	return ok && p.Incarnation <= g.incarnation
+}
+
+// drop handles a message of p. If it is the same incarnation that was taken for dead, a link failed
+// and no peer died. The others may live too, so their tombstones are removed.
+func (t tombstones) drop(p Peer) {
+	g, ok := t[p.ID]
+	if ok && !g.goodbye && g.incarnation == p.Incarnation {
+		clear(t)
+	}
+	delete(t, p.ID)
+}
+
+func (t tombstones) expire(now time.Time) {
+	maps.DeleteFunc(t, func(_ peer.ID, g tombstone) bool { return !now.Before(g.until) })
+}
+
+// maxResting is the maximum number of remembered departed peers.
+const maxResting = 1024
+
+// resting are peers that left recently. They are not accepted at once, because a peer that leaves
+// and rejoins in a loop would load its neighbors.
+type resting map[peer.ID]time.Time
+
+// rest refuses a peer for d.
+func (r resting) rest(now time.Time, id peer.ID, d time.Duration) {
+	if len(r) >= maxResting {
+		clear(r)
+	}
+	r[id] = now.Add(d)
+}
+
+// rests reports whether a peer is still refused.
+func (r resting) rests(now time.Time, id peer.ID) bool {
+	until, ok := r[id]
+	if ok && !now.Before(until) {
+		delete(r, id)
+	}
+	return ok && now.Before(until)
 }

@@ -1,10 +1,15 @@
 package dht
 
 import (
+	"bytes"
 	"slices"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/dht/wire"
 	"github.com/apoidea/apoidea/dht/workers"
 )
 
@@ -85,4 +90,254 @@ func (o *rounds) worker(now time.Time) {
 		o.seeker.start(now)
 	}
 	o.pace.rest(now)
+}
+
+// pace schedules the stabilize rounds: soon after a change, ever later while nothing changes.
+type pace struct {
+	*step
+	interval time.Duration
+	next     time.Time   // of the rounds
+	nearest  [2]ring.Key // predecessor and successor
+	steady   int         // rounds begun since they changed
+}
+
+// begin handles the first input.
+func (p *pace) begin(now time.Time) { p.interval, p.next = p.cfg.Interval, now }
+
+// round counts a round.
+func (p *pace) round() {
+	if p.steady++; p.steady > 1 {
+		p.interval = min(2*p.interval, p.cfg.MaxInterval)
+	}
+}
+
+// rest schedules the next round.
+func (p *pace) rest(now time.Time) { p.next = now.Add(p.jitter(p.interval)) }
+
+// hurry shortens the interval of the next rounds.
+func (p *pace) hurry() { p.steady, p.interval = 0, p.cfg.Interval }
+
+// restart resets the count; a round is due now.
+func (p *pace) restart(now time.Time) { p.steady, p.next = 0, now }
+
+// changed handles a change of the leaf set, with its two nearest peers.
+func (p *pace) changed(now time.Time, nearest [2]ring.Key) {
+	if p.nearest != nearest {
+		p.nearest, p.steady = nearest, 0
+	}
+	p.interval = p.cfg.Interval
+	if soon := now.Add(p.jitter(p.interval)); soon.Before(p.next) {
+		p.next = soon
+	}
+}
+
+// listener processes the announcements of other peers and passes them to the other parts.
+type listener struct {
+	*step
+	neighborhood *neighborhood
+	serving      *serving
+	exchange     *exchange
+	introducer   *introducer
+	candidates   *candidates
+	suspicion    *suspicion
+	dead         tombstones
+	resting      resting
+	detached     resting // workers refused until they may attach again
+	attach       *workers.Attach
+	guests       *workers.Guests
+}
+
+// stabilized processes the answer to an introduction or a stabilize round.
+func (l *listener) stabilized(now time.Time, to Peer, said *wire.Neighbours, fresh bool, err error) {
+	if n := l.neighborhood.peers[to.Key()]; n != nil {
+		n.asking = false
+	}
+	if err != nil || said == nil || peer.ID(said.GetSelf().GetId()) != to.ID {
+		l.suspicion.failed(now, to)
+		return
+	}
+	l.receive(now, said, fresh)
+	if n := l.neighborhood.peers[to.Key()]; n != nil && !n.proven {
+		n.proven = true
+		l.emit(LeavesChanged{})
+	}
+}
+
+// called processes a sender's announcement in a request. A peer that enters the leaf set by it is
+// called back. A joining peer ignores senders that have not answered a call of its own, except
+// goodbyes: a neighbor can influence whether it may serve.
+func (l *listener) called(now time.Time, said *wire.Neighbours, fresh bool) {
+	p, state := member.Of(said.GetSelf()), said.GetState()
+	goodbye := state == wire.State_STATE_LEAVING || state == wire.State_STATE_WORKER
+	n := l.neighborhood.peers[p.Key()]
+	switch {
+	case l.serving.state != Joining || goodbye || n != nil && n.proven:
+		l.receive(now, said, fresh)
+		n = l.neighborhood.peers[p.Key()]
+	case n == nil && !l.resting.rests(now, p.ID) && !l.introducer.silent.rests(now, p.ID):
+		l.dead.drop(p)
+		l.introducer.consider(now, p.ID, []Peer{p})
+	}
+	if n != nil && !n.proven && now.Sub(n.asked) >= l.cfg.SuspectGap {
+		l.exchange.ask(now, n)
+	}
+}
+
+// receive processes the announcement of a live peer, from a request or an answer. If not fresh, it
+// may have waited while this peer was suspended: it then proves that the sender lives, but does not
+// help a joining peer to start serving.
+func (l *listener) receive(now time.Time, said *wire.Neighbours, fresh bool) {
+	p := member.Of(said.GetSelf())
+	if p.ID == l.self.ID {
+		return
+	}
+	l.candidates.drop(p.Key())
+	said, whole := l.neighborhood.completed(p.Key(), said)
+	if l.serving.state == Worker { // the sender takes us for a ring peer
+		l.attach.AddCandidates(append(listed(said), p)...)
+		return
+	}
+	if said.GetState() == wire.State_STATE_WORKER {
+		l.suspicion.left(now, p)
+		l.dead.goodbye(now, p, l.cfg.DeadFor)
+		return
+	}
+	if l.guests.Drop(p.ID) { // it is a ring peer now
+		l.emit(AttachedChanged{})
+	}
+	if said.GetState() == wire.State_STATE_LEAVING {
+		l.suspicion.left(now, p)
+		l.introducer.named(now, p.ID, listed(said))
+		return
+	}
+	if l.resting.rests(now, p.ID) {
+		return // it announces itself again when that expires, if it is back
+	}
+	l.serving.met(now)
+	l.dead.drop(p)
+	delete(l.serving.fences, p.ID)
+	l.neighborhood.insert(now, p)
+	if n := l.neighborhood.peers[p.Key()]; n != nil {
+		if n.peer.Incarnation != p.Incarnation || !slices.EqualFunc(n.peer.Addrs, p.Addrs, bytes.Equal) {
+			l.neighborhood.encoded = nil
+		}
+		n.peer, n.lastHeard, n.failures, n.retry, n.thirds = p, now, 0, time.Time{}, nil
+		n.holds = said.GetKnown()
+		if !whole {
+			return // it lives; it sends its lists when it learns that we lack them
+		}
+		if fresh || l.serving.state != Joining {
+			n.last = wordOf(now, p, said)
+		}
+		quiet := n.weighed == l.neighborhood.version && sameLists(n.lists, said)
+		n.lists, n.weighed = said, l.neighborhood.version
+		if quiet {
+			return // a quiet ring repeats the same announcement
+		}
+	}
+	l.exchange.missing(now, p.Key(), said)
+	l.introducer.named(now, p.ID, listed(said))
+}
+
+func listed(said *wire.Neighbours) []Peer {
+	return member.List(slices.Concat(said.GetPredecessors(), said.GetSuccessors()))
+}
+
+func sameLists(a, b *wire.Neighbours) bool {
+	same := func(p, q *wire.Peer) bool { return bytes.Equal(p.GetId(), q.GetId()) }
+	return slices.EqualFunc(a.GetPredecessors(), b.GetPredecessors(), same) && slices.EqualFunc(a.GetSuccessors(), b.GetSuccessors(), same)
+}
+
+// attached answers a worker.
+func (l *listener) attached(now time.Time, req *wire.AttachRequest) *wire.Message {
+	p := member.Of(req.GetSender())
+	p.Role = RoleWorker
+	accepted, changed := false, false
+	switch {
+	case req.GetLeave():
+		if changed = l.guests.Drop(p.ID); changed {
+			l.detached.rest(now, p.ID, l.cfg.Interval)
+		}
+	case l.serving.state == Serving && !l.detached.rests(now, p.ID):
+		if l.neighborhood.peers[p.Key()] != nil { // a ring peer until now; its goodbye was lost
+			l.suspicion.left(now, p)
+		}
+		origin := ""
+		if l.cfg.Origin != nil {
+			origin = l.cfg.Origin(p.ID)
+		}
+		accepted, changed = l.guests.Take(now, p, origin)
+	}
+	if changed {
+		l.emit(AttachedChanged{})
+	}
+	around := l.neighborhood.members()
+	return attachResponse(accepted, around[:min(len(around), wire.MaxPeers)])
+}
+
+// exchange builds this peer's announcements and requests those of its neighbors.
+type exchange struct {
+	*step
+	neighborhood *neighborhood
+	serving      *serving
+}
+
+// ask exchanges lists with a leaf peer, one call at a time.
+func (x *exchange) ask(now time.Time, n *neighbor) {
+	if n == nil || n.asking {
+		return
+	}
+	n.asking, n.asked = true, now
+	x.call(n.peer, stabilizeRequest(x.neighboursTo(now, n.peer.Key())), inFlight{kind: callStabilize})
+}
+
+// neighboursTo returns this peer's announcement to another, without the lists that it already has.
+// In a quiet ring they would be nine tenths of all traffic.
+func (x *exchange) neighboursTo(now time.Time, to ring.Key) *wire.Neighbours {
+	said := x.neighbours(now)
+	if n := x.neighborhood.peers[to]; n != nil {
+		said.Known = n.lists.GetLists()
+		if n.holds == said.Lists {
+			said.Predecessors, said.Successors = nil, nil
+		}
+	}
+	return said
+}
+
+// neighbours returns this peer's complete announcement.
+func (x *exchange) neighbours(now time.Time) *wire.Neighbours {
+	told := x.neighborhood.lists()
+	said := &wire.Neighbours{
+		Self: told.Self, State: x.serving.state.wire(), Predecessors: told.Predecessors, Successors: told.Successors, Lists: told.Lists,
+		Cleared: x.serving.state == Joining && x.serving.cleared(now),
+	}
+	if x.serving.serves {
+		said.ServedStart = bytes.Clone(x.serving.served.Start[:]) // the message outlives the arc
+	}
+	if left := x.serving.fence(now).Sub(now); left > 0 {
+		said.FenceMs = uint32(min(left.Milliseconds()+1, wire.MaxFenceMillis))
+	}
+	return said
+}
+
+// missing probes silent leaf peers that a live neighbor should list and does not: it may have
+// detected their death. Such news spreads at the speed of the exchange, not of our own rounds.
+func (x *exchange) missing(now time.Time, speaker ring.Key, said *wire.Neighbours) {
+	named := map[ring.Key]bool{speaker: true}
+	first, last := speaker, speaker
+	for _, p := range said.GetPredecessors() {
+		first = ring.PeerKey(p.GetId())
+		named[first] = true
+	}
+	for _, p := range said.GetSuccessors() {
+		last = ring.PeerKey(p.GetId())
+		named[last] = true
+	}
+	for _, key := range x.neighborhood.leaves.Members() {
+		if !named[key] && (ring.Between(first, key, speaker) || ring.Between(speaker, key, last)) {
+			if n := x.neighborhood.peers[key]; now.Sub(n.lastHeard) >= 2*x.cfg.Interval && now.Sub(n.asked) >= x.cfg.Interval {
+				x.ask(now, n)
+			}
+		}
+	}
 }
