@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/help"
 	"github.com/apoidea/apoidea/cmd/apoidea/settings"
 )
 
@@ -90,7 +89,7 @@ func writeCommand(b *strings.Builder, cmd *cobra.Command) {
 	fmt.Fprintf(b, "\n```text\n%s\n```\n", strings.TrimSpace(text))
 	if cmd.Name() == "run" {
 		topic, _, _ := cmd.Root().Find([]string{"settings"})
-		fmt.Fprintf(b, "\n### Further settings (apoidea help settings)\n\n```text\n%s\n```\n", strings.TrimSpace(help.Of(topic, help.Width)))
+		fmt.Fprintf(b, "\n### Further settings (apoidea help settings)\n\n```text\n%s\n```\n", strings.TrimSpace(helpText(topic, helpWidth)))
 	}
 }
 

@@ -119,7 +119,7 @@ conflicting settings. Flags and environment are ignored.`,
 			if len(args) == 1 {
 				path = args[0]
 			}
-			n, err := settings.Check(cmd.Root(), globalsOf(new(globals)), path, g.dataDir)
+			n, err := settings.CheckSeeds(cmd.Root(), globalsOf(new(globals)), path, g.dataDir)
 			if err != nil {
 				return err
 			}

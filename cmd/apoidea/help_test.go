@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/help"
 	"github.com/apoidea/apoidea/cmd/apoidea/settings"
 	"github.com/apoidea/apoidea/node/ops/glossary"
 	"github.com/apoidea/apoidea/node/ops/volunteer"
@@ -38,8 +37,8 @@ func TestHelpFits(t *testing.T) {
 	root := newRoot()
 	root.InitDefaultHelpCmd()
 	everyCommand(root, func(cmd *cobra.Command) {
-		for line := range strings.Lines(help.Of(cmd, help.Width)) {
-			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > help.Width {
+		for line := range strings.Lines(helpText(cmd, helpWidth)) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > helpWidth {
 				t.Errorf("%s --help: %d columns: %s", cmd.CommandPath(), n, line)
 			}
 		}
@@ -49,7 +48,7 @@ func TestHelpFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	run.Example = ""
-	for line := range strings.Lines(help.Of(run, 80)) {
+	for line := range strings.Lines(helpText(run, 80)) {
 		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
 			t.Errorf("run --help on 80 columns: %d: %s", n, line)
 		}
@@ -79,8 +78,8 @@ func TestFlagsOfRunHaveAGroup(t *testing.T) {
 			t.Errorf("--%s of run is in no group: settings.Groups wants it", f.Name)
 		}
 	})
-	shown := help.Of(run, help.Width) + help.RareSettings(run)
-	if lines := strings.Count(help.Of(run, help.Width), "\n"); lines > 110 {
+	shown := helpText(run, helpWidth) + rareSettings(run)
+	if lines := strings.Count(helpText(run, helpWidth), "\n"); lines > 110 {
 		t.Errorf("run --help has %d lines, at most 110: move settings to Rare", lines)
 	}
 	run.Flags().VisitAll(func(f *pflag.Flag) {
@@ -135,7 +134,7 @@ func TestFirstScreen(t *testing.T) {
 		t.Errorf("%d lines", n)
 	}
 	for line := range strings.Lines(first) {
-		if len(line) > help.Width {
+		if len(line) > helpWidth {
 			t.Errorf("%d columns: %s", len(line), line)
 		}
 	}

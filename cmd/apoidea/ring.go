@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/picture"
 	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
@@ -126,14 +125,14 @@ func newRingGraph(g *globals) *cobra.Command {
 			}
 			var hosts []control.HostLine
 			if err := c.Hosts(cmd.Context(), true, func(h control.HostLine) error {
-				if len(hosts) < picture.MaxHosts {
+				if len(hosts) < maxPictureHosts {
 					hosts = append(hosts, h)
 				}
 				return nil
 			}); err != nil {
 				return err
 			}
-			svg := picture.Ring(r, hosts, latency)
+			svg := ringPicture(r, hosts, latency)
 			if output == "-" {
 				_, err := cmd.OutOrStdout().Write(svg)
 				return err

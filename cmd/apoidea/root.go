@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/help"
 	"github.com/apoidea/apoidea/cmd/apoidea/settings"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
@@ -91,7 +90,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no peer running, 4 timed out, 5 r
 	run, _, _ := root.Find([]string{"run"}) // added above
 	root.AddCommand(newTopics(run)...)
 	root.SetHelpCommandGroupID("Set up:")
-	help.Install(root)
+	installHelp(root)
 	groups(root)
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		_, err := io.WriteString(cmd.OutOrStdout(), first)

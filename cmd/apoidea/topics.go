@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/help"
 	"github.com/apoidea/apoidea/node/lab/experiment"
 )
 
@@ -17,7 +16,7 @@ func newTopics(run *cobra.Command) []*cobra.Command {
 		{Use: "experiments", Short: "The experiments and their papers", Long: aboutExperiments()},
 		{Use: "placement", Short: "Placement strategies (--placement)", Long: aboutPlacement},
 		{Use: "seeds", Short: "Seed URLs, entry peers and founding a ring", Long: aboutSeeds},
-		{Use: "settings", Short: "Settings of run beyond those of run --help", Long: aboutSettings + help.RareSettings(run)},
+		{Use: "settings", Short: "Settings of run beyond those of run --help", Long: aboutSettings + rareSettings(run)},
 		{Use: "words", Short: "Glossary", Long: aboutWords()},
 	}
 }

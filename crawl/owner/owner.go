@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/apoidea/apoidea/crawl/owner/buffer"
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/owner/ledger"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
@@ -23,7 +22,7 @@ func New(cfg hosts.Config, store kv.Store, seen hosts.Seen, jobs hosts.Jobs, rin
 		return nil, err
 	}
 	at := now.UnixMilli()
-	s := &hosts.Step{Cfg: cfg, Ring: ring, Seen: seen, Specs: jobs, Buf: buffer.New(store), Now: at, Start: at}
+	s := &hosts.Step{Cfg: cfg, Ring: ring, Seen: seen, Specs: jobs, Buf: ondisk.NewBuffer(store), Now: at, Start: at}
 	s.Ledger = ledger.New(s.Buf, seen, s.BoundsOf)
 	o := &Owner{books{newParts(s)}}
 	if o.jobs.Load() {

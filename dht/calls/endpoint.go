@@ -262,3 +262,148 @@ func (e *Endpoint) Close() {
 
 // Wait waits until all handlers and goroutines have returned. Call Close first.
 func (e *Endpoint) Wait() { e.wg.Wait() }
+
+// bound identifies a limit that closed a stream, for the counters.
+type bound int
+
+const (
+	boundFirstByte bound = iota // no byte received on a stream
+	boundFrame                  // a frame took too long
+	boundWrite                  // a write made no progress for too long
+	bounds
+)
+
+// boundNames are the keys of Stats.Bounds.
+var boundNames = [bounds]string{"first_byte", "frame", "write"}
+
+// met counts how often each limit was reached.
+type met [bounds]atomic.Uint64
+
+func (m *met) add(b bound) { m[b].Add(1) }
+
+// slow counts err if it reports that the peer sent too slowly.
+func (m *met) slow(err error) {
+	switch {
+	case errors.Is(err, errNothingCame):
+		m.add(boundFirstByte)
+	case isTimeout(err):
+		m.add(boundFrame)
+	}
+}
+
+// unwritten counts err if it reports that the peer did not read.
+func (m *met) unwritten(err error) {
+	if isTimeout(err) {
+		m.add(boundWrite)
+	}
+}
+
+// read returns the counts by name.
+func (m *met) read() map[string]uint64 {
+	counts := make(map[string]uint64, bounds)
+	for b, name := range boundNames {
+		counts[name] = m[b].Load()
+	}
+	return counts
+}
+
+var (
+	// ErrUnreachable reports a peer that cannot be dialed or whose stream broke before the answer. The
+	// peer may or may not have received the request.
+	ErrUnreachable = errors.New("peer unreachable")
+	// ErrTooLarge reports a request or answer beyond MaxPayload.
+	ErrTooLarge = errors.New("message too large")
+	// ErrClosed is returned by calls on a closed Endpoint.
+	ErrClosed = errors.New("network closed")
+)
+
+// Code is the reason why a peer did not serve a call.
+type Code uint32
+
+const (
+	// CodeInternal: the handler failed; a retry may succeed.
+	CodeInternal Code = iota + 1
+	// CodeMoved: another peer serves this; Detail has hints of the service.
+	CodeMoved
+	// CodeBusy: a limit is reached; keep the request and retry later.
+	CodeBusy
+	// CodeRefused: not served here, a retry is useless.
+	CodeRefused
+	// CodeVersion: incompatible protocol version or another network.
+	CodeVersion
+)
+
+// String returns the name of the code.
+func (c Code) String() string {
+	switch c {
+	case CodeInternal:
+		return "internal"
+	case CodeMoved:
+		return "moved"
+	case CodeBusy:
+		return "busy"
+	case CodeRefused:
+		return "refused"
+	case CodeVersion:
+		return "unknown version"
+	default:
+		return fmt.Sprintf("code %d", uint32(c))
+	}
+}
+
+// Error is a peer's answer that it did not serve a call. A handler returns one to choose the code;
+// any other error of a handler arrives as CodeInternal with its text.
+type Error struct {
+	Code    Code   // machine-readable reason
+	Detail  []byte // defined by the service, at most MaxErrorDetail bytes
+	Message string // for people, truncated to MaxErrorMessage bytes
+}
+
+// Error returns the code's name and the message, if any.
+func (e *Error) Error() string {
+	switch {
+	case e.Message == "":
+		return e.Code.String()
+	case e.Code == CodeVersion: // the message is complete
+		return e.Message
+	}
+	return e.Code.String() + ": " + e.Message
+}
+
+// CodeOf returns the code of the *Error in err's chain, or 0 if there is none.
+func CodeOf(err error) Code {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	return 0
+}
+
+// asError converts a handler's error to the one that is sent.
+func asError(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	return &Error{Code: CodeInternal, Message: err.Error()}
+}
+
+// Unreachable returns an ErrUnreachable with its peer and cause.
+func Unreachable(to peer.ID, cause error) error { return &unreachable{to, cause} }
+
+type unreachable struct {
+	peer  peer.ID
+	cause error
+}
+
+func (e *unreachable) Error() string {
+	return fmt.Sprintf("peer %s unreachable: %v", e.peer, e.cause)
+}
+
+// Cause returns the cause of an ErrUnreachable, without the peer's name; any other error unchanged.
+func Cause(err error) error {
+	if e, ok := errors.AsType[*unreachable](err); ok {
+		return e.cause
+	}
+	return err
+}
+
+func (e *unreachable) Unwrap() []error { return []error{ErrUnreachable, e.cause} }

@@ -3,12 +3,19 @@ package p2p
 import (
 	"context"
 	"errors"
+	"os"
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/sec"
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
+	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/apoidea/apoidea/dht/calls"
 )
@@ -91,3 +98,223 @@ func (d *dialer) dialOrMeet(ctx context.Context, to peer.AddrInfo) error {
 
 // errHungUp ends a dial of a peer that dialed us meanwhile and closed the connection at once.
 var errHungUp = errors.New("peer dialed and closed the connection")
+
+const (
+	// dialBurst is the number of peers that a public peer dials at once; then one each dialEvery. A
+	// home router's connection table is small: a burst of dead addresses fills it for minutes.
+	dialBurst = 32
+	dialEvery = 100 * time.Millisecond
+	// maxDialWait is the maximum delay of a dial, because its caller gives up soon after.
+	maxDialWait = 3 * time.Second
+	// maxDialAddrs is the maximum number of addresses dialed of one peer.
+	maxDialAddrs = 8
+)
+
+// dialPace limits the rate of dials. It is safe for concurrent use.
+type dialPace struct {
+	now func() time.Time
+
+	mu   sync.Mutex // guards free
+	free time.Time  // when the whole burst is available again
+}
+
+// rank is a dial ranker that delays dials beyond the rate.
+func (p *dialPace) rank(addrs []ma.Multiaddr) []network.AddrDelay {
+	ranked := preferTCP(addrs)
+	ranked = ranked[:min(len(ranked), maxDialAddrs)]
+	wait := p.take()
+	for i := range ranked {
+		ranked[i].Delay += wait
+	}
+	return ranked
+}
+
+// take returns the delay of the next dial.
+func (p *dialPace) take() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	if p.free.Before(now) {
+		p.free = now
+	}
+	wait := p.free.Sub(now) - (dialBurst-1)*dialEvery
+	if wait <= maxDialWait {
+		p.free = p.free.Add(dialEvery)
+	}
+	return min(max(wait, 0), maxDialWait)
+}
+
+const (
+	// firstBackoff is the time after a failed dial before a peer is dialed again; it doubles up to
+	// lastBackoff. It is short compared with libp2p's five seconds to five minutes, so that a
+	// restarted peer is found at once.
+	firstBackoff = 500 * time.Millisecond
+	lastBackoff  = 30 * time.Second
+	// maxBackoffs is the number of peers in the table; one more evicts an arbitrary one, which costs a
+	// dial.
+	maxBackoffs = 4096
+)
+
+// backoffs records which peers could not be dialed. It is safe for concurrent use.
+type backoffs struct {
+	mu    sync.Mutex // guards peers
+	peers map[peer.ID]*backoff
+}
+
+type backoff struct {
+	until time.Time
+	delay time.Duration
+	cause error // of the last failure
+}
+
+// wait returns the cause of the last failure while a peer must not be dialed.
+func (b *backoffs) wait(p peer.ID, now time.Time) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e := b.peers[p]; e != nil && now.Before(e.until) {
+		return e.cause
+	}
+	return nil
+}
+
+// failed records a dial that failed at now.
+func (b *backoffs) failed(p peer.ID, now time.Time, cause error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.peers == nil {
+		b.peers = map[peer.ID]*backoff{}
+	}
+	e := b.peers[p]
+	if e == nil {
+		for old := range b.peers {
+			if len(b.peers) < maxBackoffs {
+				break
+			}
+			delete(b.peers, old)
+		}
+		e = &backoff{delay: firstBackoff / 2}
+		b.peers[p] = e
+	}
+	e.delay = min(2*e.delay, lastBackoff)
+	e.until = now.Add(e.delay)
+	e.cause = cause
+}
+
+// cleared removes a peer that was reached, or that reached us.
+func (b *backoffs) cleared(p peer.ID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.peers, p)
+}
+
+// sweep removes peers whose last failure is long ago.
+func (b *backoffs) sweep(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for p, e := range b.peers {
+		if now.Sub(e.until) > lastBackoff {
+			delete(b.peers, p)
+		}
+	}
+}
+
+// dialCause returns in one line why a peer could not be dialed; libp2p's error has many.
+func dialCause(err error) string {
+	if e, ok := errors.AsType[resting](err); ok {
+		return e.Error()
+	}
+	dial, ok := errors.AsType[*swarm.DialError](err)
+	if !ok {
+		return plainly(calls.Cause(err))
+	}
+	var causes []string
+	if dial.Cause != nil && len(dial.DialErrors) == 0 {
+		causes = append(causes, plainly(dial.Cause))
+	}
+	for i := range dial.DialErrors {
+		if cause := plainly(dial.DialErrors[i].Cause); !slices.Contains(causes, cause) {
+			causes = append(causes, cause)
+		}
+	}
+	return strings.Join(causes, ", ")
+}
+
+// plainly returns the result of one attempt, in plain words for common errors.
+func plainly(err error) string {
+	other, mismatch := errors.AsType[sec.ErrPeerIDMismatch](err)
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	switch {
+	case mismatch:
+		return "another peer answers there, " + other.Actual.String() + ": if it is the intended one, its address ends in that ID"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused: nothing listens there"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, swarm.ErrDialTimeout),
+		strings.HasSuffix(text, "i/o timeout"), strings.HasSuffix(text, "no recent network activity"):
+		return "no answer: nothing runs there, or a firewall or router blocks it"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "no route from this machine"
+	case errors.Is(err, network.ErrReset):
+		return "connection lost: the peer stopped, or the network failed; try again"
+	case strings.Contains(text, "failed to negotiate security protocol"):
+		return "no compatible peer answers: another service, another release, or an overloaded peer; try again, or compare the address with apoidea peers --addrs there"
+	case hungUp(err):
+		return "connection closed by the peer: it is stopping or overloaded; try again"
+	case errors.Is(err, swarm.ErrNoGoodAddresses), errors.Is(err, swarm.ErrNoTransport):
+		return "no address can be dialed from this machine"
+	case errors.Is(err, swarm.ErrGaterDisallowedConnection):
+		return "loopback or private address, not dialed with --profile public"
+	case errors.Is(err, swarm.ErrNoAddresses):
+		return "no known address"
+	case errors.Is(err, network.ErrResourceLimitExceeded):
+		return "connection limit of this peer reached: try again"
+	default:
+		return text
+	}
+}
+
+// resting is the cause of the last dial of a peer in backoff.
+type resting struct{ error }
+
+func (r resting) Error() string { return "in backoff after: " + dialCause(r.error) }
+
+// Unwrap returns the error itself.
+func (r resting) Unwrap() error { return r.error }
+
+// causedBy formats an error by dialCause when it is printed.
+type causedBy struct{ error }
+
+func (s causedBy) Error() string { return dialCause(s.error) }
+
+// Unwrap returns the error itself.
+func (s causedBy) Unwrap() error { return s.error }
+
+// ListenCause returns a short reason why an address cannot be listened on.
+func ListenCause(err error) string {
+	switch {
+	case comes(err, syscall.EADDRINUSE):
+		return "the port is in use"
+	case comes(err, syscall.EADDRNOTAVAIL):
+		return "no such address on this machine"
+	case comes(err, syscall.EACCES):
+		return "not permitted; ports below 1024 require privileges"
+	default:
+		return err.Error()
+	}
+}
+
+// ListenCure returns what to do about it.
+func ListenCure(err error) string {
+	switch {
+	case comes(err, syscall.EADDRNOTAVAIL):
+		return "pass an address of this machine (see ip addr) to --listen, or /ip4/0.0.0.0 for all"
+	case comes(err, syscall.EACCES):
+		return "pass a port of 1024 or above to --listen"
+	default:
+		return "stop the process that uses the port (see ss -ltnup), or pass another port or address to --listen"
+	}
+}
+
+// comes reports whether an error is the system's errno; libp2p keeps only its text.
+func comes(err error, no syscall.Errno) bool {
+	return errors.Is(err, no) || strings.Contains(err.Error(), no.Error())
+}

@@ -2,18 +2,24 @@ package p2p
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/multiformats/go-multiaddr"
 	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/apoidea/apoidea/dht/calls"
@@ -228,4 +234,185 @@ func (n *Net) Close() error {
 		return fmt.Errorf("close network: %w", err)
 	}
 	return nil
+}
+
+// ground is the state that all parts of a Net share: configuration, host, and lifetime.
+type ground struct {
+	cfg  Config
+	log  *slog.Logger
+	host host.Host
+	self peer.ID
+
+	trips trips
+
+	// life ends with Close.
+	life context.Context //nolint:containedctx // of the Net, not of a caller
+	end  context.CancelFunc
+}
+
+// Self returns this peer's ID.
+func (g *ground) Self() peer.ID { return g.self }
+
+// Host returns the libp2p host, for features that this package lacks.
+func (g *ground) Host() host.Host { return g.host }
+
+// Connected reports whether there is a connection to a peer.
+func (g *ground) Connected(p peer.ID) bool {
+	return g.host.Network().Connectedness(p) == network.Connected
+}
+
+// Connections returns the number of connections to other peers.
+func (g *ground) Connections() int { return len(g.host.Network().Conns()) }
+
+// Drop closes the connections to a peer that the ring has removed, so that calls to it end. If it
+// is alive, it is dialed again.
+func (g *ground) Drop(id peer.ID) { _ = g.host.Network().ClosePeer(id) }
+
+// RoundTrip returns the minimum round-trip time of calls to a peer in the last minutes, 0 if there
+// was none. The minimum excludes handshakes and disk waits.
+func (g *ground) RoundTrip(p peer.ID) time.Duration { return g.trips.of(p) }
+
+// wireVersion is the version of every service. Protocol negotiation rejects another major version.
+// It grows with storage.Format, since peers send each other stored records.
+const wireVersion = "4.0.0"
+
+// services maps service names to protocols.
+type services struct{ *ground }
+
+// protocolOf returns the protocol of a service, in this version.
+func (v *services) protocolOf(service string) protocol.ID {
+	return protocol.ID(protocolRoot + v.cfg.Network + "/" + service + "/" + wireVersion)
+}
+
+// versionOf returns the version of a service that a peer of this network announces; empty if none.
+func (v *services) versionOf(p peer.ID, service string) string {
+	announced, _ := v.host.Peerstore().GetProtocols(p)
+	for _, a := range announced {
+		if version, ok := strings.CutPrefix(string(a), protocolRoot+v.cfg.Network+"/"+service+"/"); ok {
+			return version
+		}
+	}
+	return ""
+}
+
+// protocolRoot begins every protocol ID of ours.
+const protocolRoot = "/apoidea/"
+
+// speaks explains why a peer rejected a stream of a service, by the protocols that it announced.
+func (v *services) speaks(to peer.ID, service string) *calls.Error {
+	announced, _ := v.host.Peerstore().GetProtocols(to)
+	mine, networks, other := protocolRoot+v.cfg.Network+"/", "", ""
+	for _, p := range announced {
+		rest, ok := strings.CutPrefix(string(p), protocolRoot)
+		if !ok {
+			continue
+		}
+		network, rest, _ := strings.Cut(rest, "/")
+		if !strings.HasPrefix(string(p), mine) {
+			networks = network
+		} else if name, version, _ := strings.Cut(rest, "/"); name == service {
+			other = version
+		}
+	}
+	switch {
+	case other != "":
+		return &calls.Error{Code: calls.CodeVersion, Message: fmt.Sprintf(
+			"peer %s uses version %s of %s, this peer %s: install the same release on both", to, other, service, wireVersion)}
+	case networks != "":
+		return &calls.Error{Code: calls.CodeVersion, Message: fmt.Sprintf(
+			"peer %s is in network %q, this peer in %q: set --network", to, networks, v.cfg.Network)}
+	default:
+		return &calls.Error{Code: calls.CodeRefused, Message: fmt.Sprintf("peer %s does not serve %s", to, service)}
+	}
+}
+
+// kadProtocol returns kad-dht's protocol for our prefix.
+func (v *services) kadProtocol() protocol.ID {
+	return protocol.ID(protocolRoot + v.cfg.Network + "/kad/1.0.0")
+}
+
+// GenerateIdentity draws n Ed25519 keys and returns the one that choose picks from the peer IDs (an
+// index; the first if choose is nil or the index is out of range). A peer's ID is its position on
+// the ring, so a joining peer can balance the arcs (design 3).
+func GenerateIdentity(n int, choose func(candidates []peer.ID) int) (crypto.PrivKey, error) {
+	keys := make([]crypto.PrivKey, max(n, 1))
+	ids := make([]peer.ID, len(keys))
+	for i := range keys {
+		key, public, err := crypto.GenerateEd25519Key(rand.Reader)
+		if err != nil {
+			return nil, fmt.Errorf("generate key: %w", err)
+		}
+		if ids[i], err = peer.IDFromPublicKey(public); err != nil {
+			return nil, fmt.Errorf("peer ID of key: %w", err)
+		}
+		keys[i] = key
+	}
+	if choose != nil {
+		if i := choose(ids); i >= 0 && i < len(keys) {
+			return keys[i], nil
+		}
+	}
+	return keys[0], nil
+}
+
+// MarshalIdentity returns the stored form of a key. It is secret.
+func MarshalIdentity(key crypto.PrivKey) ([]byte, error) {
+	b, err := crypto.MarshalPrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("store identity: %w", err)
+	}
+	return b, nil
+}
+
+// maxIdentity is the maximum size of a stored key in bytes; an Ed25519 one takes 68.
+const maxIdentity = 4096
+
+// UnmarshalIdentity decodes the result of MarshalIdentity.
+func UnmarshalIdentity(b []byte) (crypto.PrivKey, error) {
+	if len(b) > maxIdentity {
+		return nil, fmt.Errorf("stored identity: %w: %d bytes", calls.ErrTooLarge, len(b))
+	}
+	key, err := crypto.UnmarshalPrivateKey(b)
+	if err != nil {
+		return nil, fmt.Errorf("stored identity: %w", err)
+	}
+	return key, nil
+}
+
+// Short returns the end of a peer's ID, short enough for display.
+func Short(id peer.ID) string {
+	s := id.String()
+	return s[max(0, len(s)-8):]
+}
+
+// FirstIP returns the IP address of the first multiaddr that has one, preferring public ones.
+func FirstIP(addrs []string) (first netip.Addr) {
+	for _, s := range addrs {
+		m, err := multiaddr.NewMultiaddr(s)
+		if err != nil {
+			continue
+		}
+		ip, err := manet.ToIP(m)
+		if err != nil {
+			continue
+		}
+		addr, ok := netip.AddrFromSlice(ip)
+		if ok && manet.IsPublicAddr(m) {
+			return addr.Unmap()
+		}
+		if ok && !first.IsValid() {
+			first = addr.Unmap()
+		}
+	}
+	return first
+}
+
+// NameOf returns the ID of the peer with a stored identity.
+func NameOf(identity []byte) (string, error) {
+	key, err := UnmarshalIdentity(identity)
+	if err != nil {
+		return "", err
+	}
+	id, err := peer.IDFromPrivateKey(key)
+	return id.String(), err
 }

@@ -84,9 +84,9 @@ func flagNames(cmd *cobra.Command) []string {
 	return slices.Compact(names)
 }
 
-// Check validates a file for a peer with its data in dataDir, and returns the number of keys.
+// CheckSeeds validates a file for a peer with its data in dataDir, and returns the number of keys.
 // shared is a copy of the flags of every command.
-func Check(root *cobra.Command, shared *pflag.FlagSet, file, dataDir string) (keys int, err error) {
+func CheckSeeds(root *cobra.Command, shared *pflag.FlagSet, file, dataDir string) (keys int, err error) {
 	table, err := readConfig(root, file)
 	if err != nil {
 		return 0, err

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/seeds"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/ops/volunteer"
@@ -31,7 +30,7 @@ type Job struct {
 	seeds     string
 	sitemaps  []string
 	trapRules string
-	list      *seeds.List
+	list      *SeedList
 }
 
 // In is the input for a list named -.
@@ -107,7 +106,7 @@ func (j *Job) readSeeds(spec *control.JobSpec) error {
 	if _, err := job.NewScope(spec.Scope); err != nil {
 		return err
 	}
-	if j.list, err = seeds.Open(j.seeds, In, func(url string) error {
+	if j.list, err = OpenSeeds(j.seeds, In, func(url string) error {
 		if text := exclude.Match(url); text != "" {
 			return fmt.Errorf("excluded by --exclude %q", text)
 		}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/crawl/owner/buffer"
 	"github.com/apoidea/apoidea/crawl/owner/ledger"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -24,7 +23,7 @@ func (unseen) Add(ondisk.SetID, uint64) error { return nil }
 // emptyBook is that of a job without bounds on a host, before a store that is not there.
 func emptyBook() *Job {
 	js := &JobState{Job: &ledger.Job{Known: true, Spec: &job.Spec{}}}
-	return &Job{State: js, Account: ledger.New(buffer.New(nil), unseen{}, nil).Open(js.Job, ring.Pos{}, new(ondisk.Host))}
+	return &Job{State: js, Account: ledger.New(ondisk.NewBuffer(nil), unseen{}, nil).Open(js.Job, ring.Pos{}, new(ondisk.Host))}
 }
 
 func newDomains() *Domains {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner/budget"
-	"github.com/apoidea/apoidea/crawl/owner/buffer"
 	"github.com/apoidea/apoidea/crawl/owner/ledger"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
@@ -17,7 +16,7 @@ type Step struct {
 	Ring   Ring
 	Seen   Seen
 	Specs  Jobs
-	Buf    *buffer.Buffer
+	Buf    *ondisk.Buffer
 	Ledger *ledger.Ledger
 
 	Now, Start int64       // Unix ms

@@ -3,7 +3,6 @@ package ledger
 import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner/budget"
-	"github.com/apoidea/apoidea/crawl/owner/buffer"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
@@ -17,14 +16,14 @@ type Seen interface {
 
 // Ledger writes the records of URLs through a buffer.
 type Ledger struct {
-	buf     *buffer.Buffer
+	buf     *ondisk.Buffer
 	seen    Seen
 	bounds  func(*job.Spec) budget.Bounds // budget limits of a job
 	changed []*Account
 }
 
 // New returns a ledger that writes through a buffer.
-func New(buf *buffer.Buffer, seen Seen, bounds func(*job.Spec) budget.Bounds) *Ledger {
+func New(buf *ondisk.Buffer, seen Seen, bounds func(*job.Spec) budget.Bounds) *Ledger {
 	return &Ledger{buf: buf, seen: seen, bounds: bounds}
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/budget"
-	"github.com/apoidea/apoidea/crawl/owner/buffer"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage/kv"
@@ -29,7 +28,7 @@ type book struct {
 	t     *testing.T
 	rng   *rand.Rand
 	store kvtest.Map
-	buf   *buffer.Buffer
+	buf   *ondisk.Buffer
 	job   *Job
 	a     *Account
 	seq   numbers
@@ -42,7 +41,7 @@ var theJob = job.ID{7}
 
 // start is a process that finds what the store has.
 func (b *book) start() {
-	b.buf = buffer.New(b.store)
+	b.buf = ondisk.NewBuffer(b.store)
 	b.job = &Job{ID: theJob, Known: true, Spec: &job.Spec{MaxPages: 1000}, Budget: budget.New()}
 	l := New(b.buf, unseen{}, func(spec *job.Spec) budget.Bounds { return budget.Bounds{Pages: spec.MaxPages, Draw: 1000} })
 	b.a = l.Open(b.job, ring.Pos{1}, &b.seq)

@@ -6,7 +6,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
-	"github.com/apoidea/apoidea/crawl/owner/buffer"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/ring"
 )
@@ -24,7 +23,7 @@ func (unseen) Add(ondisk.SetID, uint64) error { return nil }
 // TestCounts: what is counted of a job on hosts is its sum on the peer, whatever happens, and
 // nothing is left of a host that goes.
 func TestCounts(t *testing.T) {
-	l := New(buffer.New(nil), unseen{}, nil)
+	l := New(ondisk.NewBuffer(nil), unseen{}, nil)
 	j := &Job{Spec: &job.Spec{}}
 	one, other := l.Open(j, ring.Pos{1}, new(numbers)), l.Open(j, ring.Pos{2}, new(numbers))
 	late, paid := &ondisk.Pending{Spot: ondisk.Spot{Due: 5}}, &ondisk.Pending{Promised: true}

@@ -15,7 +15,7 @@ import (
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/dhtsim"
 	"github.com/apoidea/apoidea/dht/ring"
-	"github.com/apoidea/apoidea/node/services/urlsets"
+	"github.com/apoidea/apoidea/node/services/hosts"
 )
 
 const (
@@ -79,7 +79,7 @@ func newCrawlPeer(w *crawl, p *dhtsim.Node, d *disk) *crawlPeer {
 	cfg := owner.DefaultConfig(string(p.Peer.ID))
 	cfg.TTL, cfg.Delay = leaseTTL, w.cfg.Delay
 	cfg.Settled = func(key ring.Key) bool { return c.moving.settled(key) }
-	sets := urlsets.New(dedup.Exact, seenMemory)
+	sets := hosts.NewURLSets(dedup.Exact, seenMemory)
 	o, err := owner.New(cfg, shipped{&c.disk.hosts, &hostSpace, c.ship.append}, sets, w, mine{c}, w.Now())
 	if err != nil {
 		w.fail(err)

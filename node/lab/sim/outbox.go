@@ -6,11 +6,11 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/apoidea/apoidea/crawl/mailbox"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/services/hosts"
 )
 
 // linksTimeout is the timeout of one batch.
@@ -19,12 +19,12 @@ const linksTimeout = 10 * time.Second
 // outbox sends the owner's outgoing links in the batches of a mailbox.
 type outbox struct {
 	c    *crawlPeer
-	box  *mailbox.Mailbox
+	box  *hosts.Mailbox
 	next alarm
 }
 
 func newOutbox(c *crawlPeer) *outbox {
-	box := mailbox.New(func(key ring.Key) string {
+	box := hosts.NewMailbox(func(key ring.Key) string {
 		p, _ := c.Guess(key)
 		return string(p.ID)
 	})
@@ -37,10 +37,10 @@ func newOutbox(c *crawlPeer) *outbox {
 // collect takes links out of the owner.
 func (b *outbox) collect() {
 	for more := true; more && b.box.Room(); {
-		links := b.c.owner.Outbox(mailbox.Take)
+		links := b.c.owner.Outbox(hosts.TakeLinks)
 		b.box.Put(b.c.world.Now(), links)
 		b.pump()
-		more = len(links) == mailbox.Take
+		more = len(links) == hosts.TakeLinks
 	}
 }
 
@@ -57,7 +57,7 @@ func (b *outbox) pump() {
 }
 
 // leave sends a batch, or looks up its owner: the links of one host have one owner.
-func (b *outbox) leave(batch mailbox.Batch) {
+func (b *outbox) leave(batch hosts.Batch) {
 	if batch.To != "" {
 		b.send(peer.ID(batch.To), batch.Links)
 		return
@@ -92,7 +92,7 @@ func (b *outbox) send(to peer.ID, links []owner.OutLink) {
 			b.back(0, links)
 			return
 		}
-		taken, left, moved := mailbox.Split(links, r)
+		taken, left, moved := hosts.Split(links, r)
 		if moved != nil {
 			b.c.Lookup(moved.Key, func(dht.Lookup, error) {})
 		}
@@ -110,7 +110,7 @@ func (b *outbox) back(taken int, left []owner.OutLink) {
 
 // message has all its columns, unlike the node's, as for the figures of docs/experiments.md.
 func message(links []owner.OutLink) *wire.Links {
-	m := mailbox.Message(links)
+	m := hosts.Message(links)
 	if m.Hops == nil {
 		m.Hops = make([]byte, len(links))
 	}

@@ -3,9 +3,13 @@ package limits
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,7 +17,6 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/node/control"
-	"github.com/apoidea/apoidea/node/ops/watchdog"
 )
 
 // stallEvery is the interval of checks for progress.
@@ -78,7 +81,7 @@ func (s *Stalls) Run(ctx context.Context) error {
 	defer asking.Wait()
 	tick := time.NewTicker(cmp.Or(s.Every, stallEvery))
 	defer tick.Stop()
-	watches := [2]watchdog.Watch{{After: s.After}, {After: s.After}}
+	watches := [2]watchdog{{after: s.After}, {after: s.After}}
 	var hang [len(watches)]bool
 	for {
 		select {
@@ -90,15 +93,15 @@ func (s *Stalls) Run(ctx context.Context) error {
 			asking.Go(func() { s.ask(ctx) })
 		}
 		now := time.Now()
-		for i, look := range [len(watches)]watchdog.Look{s.ownerLook(), s.workerLook()} {
-			switch watches[i].See(now, look) {
-			case watchdog.Begun:
+		for i, look := range [len(watches)]observation{s.observeOwner(), s.observeWorker()} {
+			switch watches[i].observe(now, look) {
+			case stallBegan:
 				hang[i] = true
-				s.begin(now, watches[i].Since(), look.Work)
-			case watchdog.Over:
+				s.begin(now, watches[i].stalledSince(), look.Work)
+			case stallEnded:
 				hang[i] = false
 				s.over(hang)
-			case watchdog.None:
+			case noChange:
 			}
 		}
 		s.hangs.Store(hang[0])
@@ -117,7 +120,7 @@ func (s *Stalls) ask(ctx context.Context) {
 func (s *Stalls) begin(now, since time.Time, work string) {
 	s.begun.Add(1)
 	is := &control.Stalled{Since: since.Round(0), Work: work}
-	path, err := watchdog.Stacks(filepath.Join(s.DataDir, "stalls"), now, work)
+	path, err := writeStacks(filepath.Join(s.DataDir, "stalls"), now, work)
 	if is.Stacks = path; err != nil {
 		s.Log.Warn("write stack file of stall", "err", err)
 	}
@@ -134,19 +137,19 @@ func (s *Stalls) over(hang [2]bool) {
 	s.set(nil)
 }
 
-// ownerLook observes whether the owner's loop responds.
-func (s *Stalls) ownerLook() watchdog.Look {
-	look := watchdog.Look{Moved: s.answers.Load()}
+// observeOwner observes whether the owner's loop responds.
+func (s *Stalls) observeOwner() observation {
+	look := observation{Moved: s.answers.Load()}
 	if s.asking.Load() {
 		look.Work = "a response of the owner's loop"
 	}
 	return look
 }
 
-// workerLook observes what the worker has done and has to do.
-func (s *Stalls) workerLook() watchdog.Look {
+// observeWorker observes what the worker has done and has to do.
+func (s *Stalls) observeWorker() observation {
 	w := s.Worker()
-	look := watchdog.Look{Moved: movedBy(&w) + s.SiteBytes()}
+	look := observation{Moved: movedBy(&w) + s.SiteBytes()}
 	if !s.Resting() {
 		look.Work = workOf(&w)
 	}
@@ -181,3 +184,120 @@ func workOf(w *worker.Stats) string {
 
 // OwnerHangs reports that the owner's loop does not respond, so that callers must not wait for it.
 func (s *Stalls) OwnerHangs() bool { return s.hangs.Load() }
+
+// After is the time without progress that is a stall. No fetch waits as long for a byte, no owner
+// for an acknowledgement.
+const stallAfter = time.Minute
+
+// maxObservationGap is the maximum distance of two observations that count: a process stopped in
+// between is not stalled.
+const maxObservationGap = 15 * time.Second
+
+// observation is one observation of a peer.
+type observation struct {
+	// Moved is a sum of counters that grow with progress; a change since the last observation is
+	// progress.
+	Moved int64
+	// Work describes work that is due, empty if none: no pause, limit or crawl delay holds it back.
+	Work string
+}
+
+// watchdog records the time without progress, as after a deadlock that no timeout has ended. It is
+// a state machine without timers. The zero value is ready for use, by one goroutine.
+type watchdog struct {
+	// after replaces the constant; zero: the constant.
+	after time.Duration
+
+	looked  time.Time
+	since   time.Time // last progress, or last time without work
+	moved   int64
+	stalled bool
+}
+
+// stallChange is the result of an observation.
+type stallChange uint8
+
+// The changes.
+const (
+	noChange stallChange = iota
+	// Begun: a stall begins.
+	stallBegan
+	// Over: progress was made, or no work is left.
+	stallEnded
+)
+
+// observe records an observation.
+func (w *watchdog) observe(now time.Time, l observation) stallChange {
+	after := w.after
+	if after == 0 {
+		after = stallAfter
+	}
+	apart := now.Sub(w.looked)
+	calm := w.looked.IsZero() || apart > maxObservationGap || apart < 0
+	moves := l.Work == "" || l.Moved != w.moved
+	if calm && !w.stalled || moves {
+		w.since = now
+	}
+	w.looked, w.moved = now, l.Moved
+	switch {
+	case moves && w.stalled:
+		w.stalled = false
+		return stallEnded
+	case !w.stalled && now.Sub(w.since) >= after:
+		w.stalled = true
+		return stallBegan
+	default:
+		return noChange
+	}
+}
+
+// stalledSince returns the time of the last progress.
+func (w *watchdog) stalledSince() time.Time { return w.since }
+
+const (
+	prefix = "stall-"
+	suffix = ".txt"
+	// maxFiles limits the stack files, maxStacks the bytes of one.
+	maxFiles  = 4
+	maxStacks = 8 << 20
+)
+
+// writeStacks writes the stacks of all goroutines to a new file in dir, which it creates if
+// missing, and removes the oldest files beyond four.
+func writeStacks(dir string, now time.Time, why string) (path string, err error) {
+	buf := make([]byte, 256<<10)
+	n := runtime.Stack(buf, true)
+	for n == len(buf) && n < maxStacks {
+		buf = make([]byte, min(2*n, maxStacks))
+		n = runtime.Stack(buf, true)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("write stacks: %w", err)
+	}
+	path = filepath.Join(dir, prefix+now.UTC().Format("20060102T150405.000Z")+suffix)
+	text := append(fmt.Appendf(nil, "%s: %s\n\n", now.UTC().Format(time.RFC3339), why), buf[:n]...)
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return "", fmt.Errorf("write stacks: %w", err)
+	}
+	return path, prune(dir)
+}
+
+// prune removes the oldest files beyond maxFiles; their names sort by time.
+func prune(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), prefix) && strings.HasSuffix(e.Name(), suffix) {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	var errs []error
+	for _, name := range names[:max(len(names)-maxFiles, 0)] {
+		errs = append(errs, os.Remove(filepath.Join(dir, name)))
+	}
+	return errors.Join(errs...)
+}

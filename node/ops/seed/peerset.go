@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"time"
@@ -325,3 +326,129 @@ func (b *PeerSet) Restore(now time.Time, list []Peer) {
 		b.peers[p.ID] = &p
 	}
 }
+
+// MostGiven is the maximum number of peers in a response, as many as a joining peer contacts
+// (dht/p2p).
+const MostGiven = 8
+
+// Pool is the set of peers for responses, by network. It is immutable and safe for concurrent use.
+type Pool struct {
+	proven, spare []network
+}
+
+// network is an IP network with its peers, as multiaddrs with /p2p.
+type network struct {
+	name  string
+	addrs []string
+}
+
+// Pool returns the peers for responses at now.
+func (b *PeerSet) Pool(now time.Time) *Pool {
+	var pool Pool
+	at := map[Rank]map[string]int{Proven: {}, Spare: {}}
+	for id, p := range b.peers {
+		rank, _ := p.Rank(now)
+		list := &pool.proven
+		switch rank {
+		case Out:
+			continue
+		case Spare:
+			list = &pool.spare
+		}
+		i, known := at[rank][p.network]
+		if !known {
+			i = len(*list)
+			at[rank][p.network] = i
+			*list = append(*list, network{name: p.network})
+		}
+		(*list)[i].addrs = append((*list)[i].addrs, full(id, p.Address))
+	}
+	return &pool
+}
+
+// full returns an address with the peer ID.
+func full(id peer.ID, address string) string { return address + "/p2p/" + id.String() }
+
+// Size returns the number of proven and of spare peers.
+func (p *Pool) Size() (proven, spare int) {
+	for _, n := range p.proven {
+		proven += len(n.addrs)
+	}
+	for _, n := range p.spare {
+		spare += len(n.addrs)
+	}
+	return proven, spare
+}
+
+// Draw draws up to n peers of different networks; below(k) returns a random number from 0 to k-1.
+// It draws networks first, so that many peers in one network have no advantage. Spare peers follow
+// after all proven ones.
+func (p *Pool) Draw(n int, below func(int) int) []string {
+	var drawn []string
+	used := make(map[string]bool, n)
+	for _, list := range [][]network{p.proven, p.spare} {
+		left := make(map[int]bool, n) // networks drawn so far: few, even of thousands
+		for len(drawn) < n && len(left) < len(list) {
+			i := below(len(list))
+			if left[i] {
+				continue
+			}
+			left[i] = true
+			if at := list[i]; !used[at.name] {
+				used[at.name] = true
+				drawn = append(drawn, at.addrs[below(len(at.addrs))])
+			}
+		}
+	}
+	return drawn
+}
+
+// Window is the recent reliability of a peer: an exponentially decaying average.
+type Window struct {
+	Reliability float64 `json:"reliability"`    // share of the time in which it responded, 0 to 1
+	Visits      float64 `json:"visits"`         // decayed number of visits
+	Time        float64 `json:"time,omitempty"` // covered time, as a share of a full window
+}
+
+// measure is the criterion of a window for a proven peer. The values are those of Bitcoin's seeder
+// (github.com/sipa/bitcoin-seeder), without its month.
+type measure struct {
+	name        string
+	span        time.Duration
+	reliability float64 // exclusive minimum
+	visits      float64 // exclusive minimum
+}
+
+// measures are the windows, shortest first: a peer is proven by any one of them.
+var measures = [...]measure{
+	{"2h", 2 * time.Hour, 0.85, 2},
+	{"8h", 8 * time.Hour, 0.70, 4},
+	{"day", 24 * time.Hour, 0.55, 8},
+	{"week", 7 * 24 * time.Hour, 0.45, 16},
+}
+
+// record records a visit and the time since the previous one, which is its weight. The first visit
+// alone decides until the second: a peer may be discovered just before it responds.
+func (w *Window) record(answered bool, after, span time.Duration) {
+	if w.Visits == 0 {
+		after = 0
+	}
+	keep := math.Exp(-float64(after) / float64(span))
+	if w.Time == 0 && w.Visits > 1 {
+		w.Time = 1 // state without Time
+	}
+	before := w.Time * keep
+	w.Time, w.Visits = before+1-keep, w.Visits*keep+1
+	up := 0.0
+	if answered {
+		up = 1
+	}
+	if w.Time == 0 {
+		w.Reliability = up
+		return
+	}
+	w.Reliability = (w.Reliability*before + up*(1-keep)) / w.Time
+}
+
+// shows reports whether a window meets the criterion.
+func (m measure) shows(w Window) bool { return w.Reliability > m.reliability && w.Visits > m.visits }

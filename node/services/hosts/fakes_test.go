@@ -12,7 +12,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/dedup"
-	"github.com/apoidea/apoidea/node/services/urlsets"
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
@@ -53,7 +52,7 @@ func (s *gatedStore) Update(fn func(kv.Batch)) (func() error, error) {
 // newOwner returns an owner of everything that serves says, over a store.
 func newOwner(t *testing.T, self peer.ID, store kv.Store, spec *job.Spec, serves mine, clock func() int64) *owner.Owner {
 	t.Helper()
-	sets := urlsets.New(dedup.Exact, 1<<20)
+	sets := NewURLSets(dedup.Exact, 1<<20)
 	o, err := owner.New(owner.DefaultConfig(string(self)), store, sets, crawltest.OneJob{Spec: spec}, serves, time.UnixMilli(clock()))
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/crawl/mailbox"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
@@ -39,7 +38,7 @@ func startLoop(t *testing.T, disk func() error, effects func(owner.Ready)) (l *L
 // oneLink is a batch with one link.
 func oneLink(spec *job.Spec, host string) func(*owner.Owner) {
 	return func(o *owner.Owner) {
-		o.Links(mailbox.Message([]owner.OutLink{{Job: spec.ID, URL: "http://" + host + "/"}}))
+		o.Links(Message([]owner.OutLink{{Job: spec.ID, URL: "http://" + host + "/"}}))
 	}
 }
 

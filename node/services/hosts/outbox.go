@@ -13,7 +13,6 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
-	"github.com/apoidea/apoidea/crawl/mailbox"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -28,7 +27,7 @@ const (
 	// lookup of the owners of a batch.
 	linksTimeout = 10 * time.Second
 	// seedsAtOnce is the number of a job's seeds in flight: one batch for each owner in a small ring.
-	seedsAtOnce = 16 * mailbox.Most
+	seedsAtOnce = 16 * MaxBatchLinks
 )
 
 // sender sends links to the owners of their hosts.
@@ -77,16 +76,16 @@ func (c *sender) deliver(ctx context.Context, links []owner.OutLink) (left []own
 // send sends a batch to one peer and returns the links that were not accepted. Owners of moved
 // links are looked up for the next try.
 func (c *sender) send(ctx context.Context, to peer.ID, links []owner.OutLink) (left []owner.OutLink) {
-	for len(links) > mailbox.Most {
-		left = append(left, c.send(ctx, to, links[:mailbox.Most])...)
-		links = links[mailbox.Most:]
+	for len(links) > MaxBatchLinks {
+		left = append(left, c.send(ctx, to, links[:MaxBatchLinks])...)
+		links = links[MaxBatchLinks:]
 	}
-	reply, err := c.put(ctx, to, mailbox.Message(links))
+	reply, err := c.put(ctx, to, Message(links))
 	if err != nil {
 		c.log.Debug("links not accepted", "peer", to, "links", len(links), "err", err)
 		return append(left, links...)
 	}
-	_, not, moved := mailbox.Split(links, reply)
+	_, not, moved := Split(links, reply)
 	if moved != nil {
 		c.learn(ctx, moved.Key)
 	}
@@ -146,7 +145,7 @@ type outbox struct {
 	take    func(ctx context.Context, n int) ([]owner.OutLink, error)
 	sent    func(ids []uint64)
 	wake    chan struct{}
-	box     *mailbox.Mailbox
+	box     *Mailbox
 }
 
 // batchDone is the result of a sent batch.
@@ -160,7 +159,7 @@ func newOutbox(c *sender, take func(ctx context.Context, n int) ([]owner.OutLink
 		p, _ := c.router.Ring.Guess(key)
 		return string(p.ID)
 	}
-	return &outbox{courier: c, take: take, sent: sent, wake: make(chan struct{}, 1), box: mailbox.New(believed)}
+	return &outbox{courier: c, take: take, sent: sent, wake: make(chan struct{}, 1), box: NewMailbox(believed)}
 }
 
 // run sends links until ctx ends. Links in flight then stay in the owner's outbox and are sent
@@ -177,12 +176,12 @@ func (b *outbox) run(ctx context.Context) error {
 	}()
 	for {
 		if b.box.Room() {
-			links, err := b.take(ctx, mailbox.Take)
+			links, err := b.take(ctx, TakeLinks)
 			if err != nil {
 				return loop.UnlessStopping(err)
 			}
 			b.box.Put(time.Now(), links)
-			if len(links) == mailbox.Take {
+			if len(links) == TakeLinks {
 				b.nudge() // there may be more
 			}
 		}

@@ -16,7 +16,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
-	"github.com/apoidea/apoidea/crawl/mailbox"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/calls"
@@ -154,7 +153,7 @@ func (w *outboxWorld) check(t *testing.T, takers ...*linkTaker) {
 }
 
 // TestOutboxBatches: a few links linger, many leave at once, never more in a message than
-// mailbox.Most.
+// Most.
 func TestOutboxBatches(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -163,9 +162,9 @@ func TestOutboxBatches(t *testing.T) {
 		first time.Duration
 	}{
 		{"one lingers", 1, []int{1}, 100 * time.Millisecond},
-		{"a full batch leaves at once", mailbox.Most, []int{mailbox.Most}, 0},
-		{"the rest of a full batch lingers", mailbox.Most + 7, []int{7, mailbox.Most}, 0},
-		{"ten batches", 10 * mailbox.Most, slices.Repeat([]int{mailbox.Most}, 10), 0},
+		{"a full batch leaves at once", MaxBatchLinks, []int{MaxBatchLinks}, 0},
+		{"the rest of a full batch lingers", MaxBatchLinks + 7, []int{7, MaxBatchLinks}, 0},
+		{"ten batches", 10 * MaxBatchLinks, slices.Repeat([]int{MaxBatchLinks}, 10), 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			crawltest.Bubble(t, func(t *testing.T) {
@@ -246,7 +245,7 @@ func TestOutboxKeepsWhatIsNotTaken(t *testing.T) {
 				w.net.At("a", a.serve)
 				w.net.At("b", b.serve)
 				row.setup(w, a, b)
-				w.put(3 * mailbox.Most)
+				w.put(3 * MaxBatchLinks)
 				time.Sleep(time.Minute)
 				w.check(t, a, b)
 				if row.most > 0 && len(a.batches) > row.most {
@@ -267,7 +266,7 @@ func TestOutboxIsBounded(t *testing.T) {
 		w, l := newOutboxWorld(t, rpctest.OwnedBy("a")), newLinkTaker()
 		l.slow = time.Second
 		w.net.At("a", l.serve)
-		const links = 4 * mailbox.Held
+		const links = 4 * MaxHeldLinks
 		w.put(links)
 		time.Sleep(500 * time.Millisecond)
 		w.mu.Lock()
@@ -276,7 +275,7 @@ func TestOutboxIsBounded(t *testing.T) {
 		l.mu.Lock()
 		most := l.most
 		l.mu.Unlock()
-		if out > mailbox.Held+mailbox.Take || most != sendersMost {
+		if out > MaxHeldLinks+TakeLinks || most != sendersMost {
 			t.Errorf("%d links and %d batches under way", out, most)
 		}
 		time.Sleep(time.Minute)
@@ -311,20 +310,20 @@ func TestDeliverBoundsTheSearch(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		view := &rpctest.Ring{Self: "me", Believed: rpctest.OwnedBy(""), Real: rpctest.OwnedBy("")}
 		c := &sender{router: &rpc.Router{Ring: rpctest.SlowRing{Ring: view}, Net: rpctest.NewNet()}, self: "me", log: quiet}
-		links := make([]owner.OutLink, mailbox.Most)
+		links := make([]owner.OutLink, MaxBatchLinks)
 		for i := range links {
 			host := fmt.Sprintf("h%d.example", i)
 			links[i] = owner.OutLink{ID: uint64(i), Job: testJob, URL: "http://" + host + "/", Host: host, Key: ring.HostKey(host)}
 		}
 		begin := time.Now()
-		if left := c.deliver(t.Context(), links); len(left) != mailbox.Most || time.Since(begin) > linksTimeout {
+		if left := c.deliver(t.Context(), links); len(left) != MaxBatchLinks || time.Since(begin) > linksTimeout {
 			t.Errorf("%d left after %v", len(left), time.Since(begin))
 		}
 	})
 }
 
 func TestBatchFitsIntoAMessage(t *testing.T) {
-	if calls.MaxPayload < mailbox.Most*(link.MaxURL+64) {
+	if calls.MaxPayload < MaxBatchLinks*(link.MaxURL+64) {
 		t.Error("a batch of the longest URLs does not fit into a message")
 	}
 }

@@ -29,7 +29,6 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/services/rpc"
-	"github.com/apoidea/apoidea/node/services/urlsets"
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
@@ -78,7 +77,7 @@ type Owners struct {
 	deps     Deps
 	courier  *sender
 	outbox   *outbox
-	sets     *urlsets.Sets
+	sets     *URLSets
 	taken    taken         // touched on the loop only
 	posters  *rate.Limiter // of links from job posters that are not members
 	ofPoster *loop.Paces
@@ -104,7 +103,7 @@ func New(cfg owner.Config, d Deps) (*Owners, error) {
 	if cfg.SeenBloom {
 		kind = dedup.Paper
 	}
-	w.sets = urlsets.New(kind, seenMemory)
+	w.sets = NewURLSets(kind, seenMemory)
 	o, err := owner.New(cfg, d.Store, w.sets, d.Jobs, mine(d.Router.Ring.Serves), d.Now())
 	if err != nil {
 		return nil, err

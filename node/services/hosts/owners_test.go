@@ -14,7 +14,6 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/crawl/mailbox"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/calls"
@@ -163,7 +162,7 @@ func TestHandlers(t *testing.T) {
 		w.net.At("self", func(ctx context.Context, _ string, req []byte) ([]byte, error) {
 			return w.Service().Handle(ctx, "x", req)
 		})
-		links := mailbox.Message([]owner.OutLink{{Job: w.spec.ID, URL: "http://a.example/"}})
+		links := Message([]owner.OutLink{{Job: w.spec.ID, URL: "http://a.example/"}})
 		if _, err := linksMethod.Call(t.Context(), w.net, "self", links); err != nil {
 			t.Error(err)
 		}
@@ -187,19 +186,19 @@ func TestLinksOfStrangers(t *testing.T) {
 			w.net.At("self", func(ctx context.Context, _ string, req []byte) ([]byte, error) {
 				return w.Service().Behind(rpctest.Untrusted{})(ctx, from, req)
 			})
-			_, err := linksMethod.Call(t.Context(), w.net, "self", mailbox.Message([]owner.OutLink{{Job: w.spec.ID, URL: "http://a.example/"}}))
+			_, err := linksMethod.Call(t.Context(), w.net, "self", Message([]owner.OutLink{{Job: w.spec.ID, URL: "http://a.example/"}}))
 			if mine := from == "x"; mine != (err == nil) || !mine && calls.CodeOf(err) != calls.CodeBusy {
 				t.Errorf("links of %s: %v", from, err)
 			}
 		}
 		w.spec.PostedAt = []byte("y")
 		for from, mine := range map[peer.ID]bool{"x": false, "y": true} {
-			if w.posted(from, mailbox.Message([]owner.OutLink{{Job: w.spec.ID, URL: "http://a.example/"}})) != mine {
+			if w.posted(from, Message([]owner.OutLink{{Job: w.spec.ID, URL: "http://a.example/"}})) != mine {
 				t.Errorf("posted at y by the key x: %s", from)
 			}
 		}
 		unknown := job.NewID()
-		if w.posted("x", mailbox.Message([]owner.OutLink{{Job: unknown, URL: "http://a.example/"}})) {
+		if w.posted("x", Message([]owner.OutLink{{Job: unknown, URL: "http://a.example/"}})) {
 			t.Error("a stranger posted a job that nobody knows")
 		}
 	})
@@ -222,7 +221,7 @@ func TestLinksOfPosters(t *testing.T) {
 				w.net.At("self", func(ctx context.Context, _ string, req []byte) ([]byte, error) {
 					return w.Service().Behind(gate)(ctx, "x", req)
 				})
-				if _, err := linksMethod.Call(ctx, w.net, "self", mailbox.Message(batch)); err == nil {
+				if _, err := linksMethod.Call(ctx, w.net, "self", Message(batch)); err == nil {
 					n++
 				} else if calls.CodeOf(err) != calls.CodeBusy {
 					t.Fatal(err)
@@ -257,7 +256,7 @@ func TestLinksGivenUp(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			_, _ = w.Links(ctx, mailbox.Message([]owner.OutLink{{Job: w.spec.ID, URL: "http://a.example/"}}))
+			_, _ = w.Links(ctx, Message([]owner.OutLink{{Job: w.spec.ID, URL: "http://a.example/"}}))
 		}()
 		synctest.Wait()
 		cancel()
@@ -267,7 +266,7 @@ func TestLinksGivenUp(t *testing.T) {
 		if err := w.Do(t.Context(), func(o *owner.Owner) { accepted = o.Counts(w.spec.ID).Accepted }); err != nil || accepted != 0 {
 			t.Errorf("%d URLs taken in, %v; want none", accepted, err)
 		}
-		if _, err := w.Links(t.Context(), mailbox.Message([]owner.OutLink{{Job: w.spec.ID, URL: "http://a.example/"}})); err != nil {
+		if _, err := w.Links(t.Context(), Message([]owner.OutLink{{Job: w.spec.ID, URL: "http://a.example/"}})); err != nil {
 			t.Error(err)
 		}
 	})

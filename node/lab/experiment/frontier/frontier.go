@@ -11,7 +11,6 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
-	"github.com/apoidea/apoidea/crawl/owner/buffer"
 	"github.com/apoidea/apoidea/crawl/owner/ledger"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -91,7 +90,7 @@ func (n *numbers) Number() uint64 { *n++; return uint64(*n) }
 // site is a host with its books.
 type site struct {
 	name    string
-	buf     *buffer.Buffer
+	buf     *ondisk.Buffer
 	account *ledger.Account
 	fetched bool
 	urls    int
@@ -105,7 +104,7 @@ func (b *books) fill(ctx context.Context, urls int, progress trial.Progress) err
 		x := &sites[i]
 		x.name, x.fetched = fmt.Sprintf("www.%s-%s%d.example", b.word(), b.word(), i), i%2 == 1
 		pos := ring.PosOf(ring.HostKey(x.name))
-		x.buf = buffer.New(replicated{b.hosts, b.copies})
+		x.buf = ondisk.NewBuffer(replicated{b.hosts, b.copies})
 		x.account = ledger.New(x.buf, unseen{}, nil).Open(&b.job, pos, new(numbers))
 		if x.fetched {
 			b.done = append(b.done, pos)

@@ -1,9 +1,4 @@
-// Package mailbox implements the send queue of an owner's outgoing links, batched by destination
-// peer: a state machine, driven by peers and simulations.
-//
-// A batch is sent when it is full or has lingered, the longer the more destinations there are.
-// Links that were not accepted are retried after a pause, at the then presumed owner.
-package mailbox
+package hosts
 
 import (
 	"slices"
@@ -17,14 +12,14 @@ import (
 )
 
 const (
-	// Most is the maximum of links in one message to a peer.
-	Most = 256
-	// Take is the number of links taken from the owner at a time, and Held the limit of links in the
-	// mailbox.
-	Take = 2048
-	Held = 16 * 1024
-	// Again is the delay before links that were not accepted are sent again.
-	Again = 500 * time.Millisecond
+	// MaxBatchLinks is the maximum of links in one message to a peer.
+	MaxBatchLinks = 256
+	// TakeLinks is the number of links taken from the owner at a time, and Held the limit of links in
+	// the mailbox.
+	TakeLinks    = 2048
+	MaxHeldLinks = 16 * 1024
+	// RetryAfter is the delay before links that were not accepted are sent again.
+	RetryAfter = 500 * time.Millisecond
 
 	// lingerFirst is the time for which a batch waits to fill with few destinations; with many it
 	// grows in proportion, up to lingerMost, so that small rings are fast and large ones batch.
@@ -33,7 +28,10 @@ const (
 	lingerPeers = 32
 )
 
-// Mailbox holds outgoing links. It is for one goroutine.
+// Mailbox is the send queue of an owner's outgoing links, batched by destination peer: a state
+// machine for one goroutine. A batch is sent when it is full or has lingered, the longer the more
+// destinations there are. Links that were not accepted are retried after a pause, at the then
+// presumed owner.
 type Mailbox struct {
 	// Patient makes retried links wait together with the queued links of their peer. Otherwise all of
 	// those are sent at once.
@@ -67,13 +65,14 @@ type parked struct {
 	due   time.Time
 }
 
-// New returns an empty mailbox. Believed returns the presumed owner of a key, empty if unknown.
-func New(believed func(ring.Key) string) *Mailbox {
+// NewMailbox returns an empty mailbox. Believed returns the presumed owner of a key, empty if
+// unknown.
+func NewMailbox(believed func(ring.Key) string) *Mailbox {
 	return &Mailbox{believed: believed, byPeer: make(map[string]*queue)}
 }
 
 // Room reports whether more links may be taken from the owner.
-func (b *Mailbox) Room() bool { return b.held < Held }
+func (b *Mailbox) Room() bool { return b.held < MaxHeldLinks }
 
 // Put queues links taken from the owner.
 func (b *Mailbox) Put(now time.Time, links []owner.OutLink) {
@@ -99,7 +98,7 @@ func (b *Mailbox) gather(l *owner.OutLink, due time.Time, hurry bool) {
 	if hurry && due.Before(q.due) {
 		q.due = due
 	}
-	if q.Links = append(q.Links, *l); len(q.Links) == Most {
+	if q.Links = append(q.Links, *l); len(q.Links) == MaxBatchLinks {
 		b.full = append(b.full, b.close(q))
 	}
 }
@@ -157,7 +156,7 @@ func (b *Mailbox) Wake() (at time.Time) {
 func (b *Mailbox) Back(now time.Time, taken int, left []owner.OutLink) {
 	b.held -= taken
 	if len(left) > 0 {
-		b.parked = append(b.parked, parked{left, now.Add(Again)})
+		b.parked = append(b.parked, parked{left, now.Add(RetryAfter)})
 	}
 }
 

@@ -1,7 +1,4 @@
-// Package urlsets plugs the URL sets of [dedup] into the owners of hosts, in the node and in its
-// simulation: dedup answers from filters and reads the exact sets from the owner, which keeps them.
-// It promises nothing beyond what those two do.
-package urlsets
+package hosts
 
 import (
 	"github.com/apoidea/apoidea/crawl/job"
@@ -10,9 +7,10 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// Sets are the URL sets of one owner. They implement [owner.Seen] and are as safe for concurrent
+// URLSets are the URL sets of one owner: dedup answers from filters and reads the exact sets from
+// the owner, which keeps them. They implement [owner.Seen] and are as safe for concurrent
 // use as [dedup.Sets].
-type Sets struct {
+type URLSets struct {
 	sets *dedup.Sets
 	from exact
 }
@@ -20,21 +18,21 @@ type Sets struct {
 // exact reads the sets that the owner keeps.
 type exact struct{ owner *owner.Owner }
 
-// New returns sets that take about maxBytes of memory. [Sets.ReadFrom] must follow before the first
-// use.
-func New(kind dedup.Kind, maxBytes int) *Sets {
-	s := new(Sets)
+// NewURLSets returns sets that take about maxBytes of memory. [URLSets.ReadFrom] must follow before
+// the first use.
+func NewURLSets(kind dedup.Kind, maxBytes int) *URLSets {
+	s := new(URLSets)
 	s.sets = dedup.NewSets(kind, &s.from, maxBytes)
 	return s
 }
 
 // ReadFrom names the owner that keeps the exact sets: it takes the sets when it is made, and so
 // comes after them.
-func (s *Sets) ReadFrom(o *owner.Owner) { s.from.owner = o }
+func (s *URLSets) ReadFrom(o *owner.Owner) { s.from.owner = o }
 
 // ExpectedLoss is that of [dedup.Stats]: URLs that the paper's filter alone is expected to have
 // taken for seen.
-func (s *Sets) ExpectedLoss() float64 { return s.sets.Stats().ExpectedLoss }
+func (s *URLSets) ExpectedLoss() float64 { return s.sets.Stats().ExpectedLoss }
 
 func setID(s owner.SetID) (id dedup.SetID) {
 	copy(id[:16], s.Job[:])
@@ -43,7 +41,7 @@ func setID(s owner.SetID) (id dedup.SetID) {
 }
 
 // Test implements [owner.Seen].
-func (s *Sets) Test(set owner.SetID, hash uint64) (owner.Verdict, error) {
+func (s *URLSets) Test(set owner.SetID, hash uint64) (owner.Verdict, error) {
 	answer, err := s.sets.Test(setID(set), hash)
 	switch answer {
 	case dedup.No:
@@ -56,10 +54,10 @@ func (s *Sets) Test(set owner.SetID, hash uint64) (owner.Verdict, error) {
 }
 
 // Add implements [owner.Seen].
-func (s *Sets) Add(set owner.SetID, hash uint64) error { return s.sets.Add(setID(set), hash) }
+func (s *URLSets) Add(set owner.SetID, hash uint64) error { return s.sets.Add(setID(set), hash) }
 
 // Drop implements [owner.Seen].
-func (s *Sets) Drop(set owner.SetID) { s.sets.Drop(setID(set)) }
+func (s *URLSets) Drop(set owner.SetID) { s.sets.Drop(setID(set)) }
 
 // Hashes implements [dedup.Loader].
 func (e *exact) Hashes(set dedup.SetID, yield func(uint64) bool) error {

@@ -1,4 +1,4 @@
-package picture
+package main
 
 import (
 	"bytes"
@@ -76,7 +76,7 @@ func TestRingSVG(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 8, 16, 40, 100, 300} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			ring, hosts := drawnRing(n, uint64(n))
-			picture := Ring(ring, hosts, false)
+			picture := ringPicture(ring, hosts, false)
 			count := elements(t, picture)
 			if dots := strings.Count(string(picture), `<circle class="dot"`); dots != n+1 {
 				t.Errorf("%d dots, want one a member and one in the legend: %d", dots, n+1)
@@ -90,7 +90,7 @@ func TestRingSVG(t *testing.T) {
 			if bytes.Contains(picture, []byte("NaN")) || bytes.Contains(picture, []byte("Inf")) {
 				t.Error("the picture has a coordinate that is no number")
 			}
-			if !bytes.Equal(picture, Ring(ring, hosts, false)) {
+			if !bytes.Equal(picture, ringPicture(ring, hosts, false)) {
 				t.Error("the same ring gives another picture")
 			}
 		})
@@ -99,11 +99,11 @@ func TestRingSVG(t *testing.T) {
 
 func TestRingSVGOfHostileWords(t *testing.T) {
 	r := &control.Ring{Members: []control.Member{{Status: control.Status{Peer: `<script>"&'`, Position: "zz", Network: "<b>"}, ArcShare: 0.5}}}
-	count := elements(t, Ring(r, []control.HostLine{{Host: "<img>", Key: ""}}, false))
+	count := elements(t, ringPicture(r, []control.HostLine{{Host: "<img>", Key: ""}}, false))
 	if count["script"]+count["b"]+count["img"] > 0 {
 		t.Errorf("words of strangers became elements: %v", count)
 	}
-	elements(t, Ring(&control.Ring{}, nil, false))
+	elements(t, ringPicture(&control.Ring{}, nil, false))
 }
 
 func TestColorsOfNeighborsDiffer(t *testing.T) {
@@ -124,7 +124,7 @@ func TestColorsOfNeighborsDiffer(t *testing.T) {
 func TestLatencySVG(t *testing.T) {
 	r, _ := drawnRing(3, 1)
 	at := r.Members[0].Peer
-	picture := string(Ring(r, []control.HostLine{
+	picture := string(ringPicture(r, []control.HostLine{
 		{Host: "near.example", Key: "1", PlacedAt: at, RTTMs: 20.9, LeastRTTMs: 20},
 		{Host: "off.example", Key: "2", PlacedAt: at, RTTMs: 30, LeastRTTMs: 20},
 		{Host: "far.example", Key: "3", PlacedAt: at, RTTMs: 300, LeastRTTMs: 20},
@@ -133,7 +133,7 @@ func TestLatencySVG(t *testing.T) {
 	}, true))
 	elements(t, []byte(picture))
 	for host, want := range map[string]string{
-		"near": far(0, 0), "off": far(10, 0), "far": far(100, 0), "unknown": `class="mark none"`, "new": `class="mark none"`,
+		"near": farLatency(0, 0), "off": farLatency(10, 0), "far": farLatency(100, 0), "unknown": `class="mark none"`, "new": `class="mark none"`,
 	} {
 		line := ""
 		for l := range strings.Lines(picture) {
@@ -145,7 +145,7 @@ func TestLatencySVG(t *testing.T) {
 			t.Errorf("%s is drawn as %s, want %s", host, line, want)
 		}
 	}
-	if green, yellow, red := far(0.5, 0), far(2, 0), far(100, 0); green == yellow || yellow == red || red != far(1000, 0) {
+	if green, yellow, red := farLatency(0.5, 0), farLatency(2, 0), farLatency(100, 0); green == yellow || yellow == red || red != farLatency(1000, 0) {
 		t.Errorf("colours %s, %s, %s", green, yellow, red)
 	}
 	if !strings.Contains(picture, "30.0 ms from "+words.Short(at)+"; minimum measured 20.0 ms") {

@@ -1,4 +1,4 @@
-package mailbox
+package hosts
 
 import (
 	"fmt"
@@ -42,11 +42,11 @@ func left(b *Mailbox, at time.Duration) (all []string) {
 }
 
 func TestBatchesLeave(t *testing.T) {
-	b := New(byFirst)
+	b := NewMailbox(byFirst)
 	if !b.Wake().IsZero() || len(left(b, time.Hour)) > 0 {
 		t.Error("an empty one wants something")
 	}
-	b.Put(begin, slices.Concat(linksTo('a', 0, 3), linksTo('b', 10, Most+1), linksTo(0, 1000, 2)))
+	b.Put(begin, slices.Concat(linksTo('a', 0, 3), linksTo('b', 10, MaxBatchLinks+1), linksTo(0, 1000, 2)))
 	if got := left(b, 0); !slices.Equal(got, []string{"b256"}) {
 		t.Errorf("at once %v", got)
 	}
@@ -64,7 +64,7 @@ func TestBatchesLeave(t *testing.T) {
 
 // TestLinger: it grows with the number of peers that are written to.
 func TestLinger(t *testing.T) {
-	b := New(byFirst)
+	b := NewMailbox(byFirst)
 	for _, row := range []struct {
 		peers int
 		want  time.Duration
@@ -82,28 +82,28 @@ func TestLinger(t *testing.T) {
 // then.
 func TestNotTaken(t *testing.T) {
 	for patient, want := range map[bool][]string{false: {"a3"}, true: nil} {
-		b := New(byFirst)
+		b := NewMailbox(byFirst)
 		b.Patient = patient
 		b.Put(begin, linksTo('a', 0, 3))
 		left(b, lingerFirst)
 		b.Back(begin, 1, linksTo('a', 1, 2))
-		if got := left(b, Again-1); len(got) > 0 || b.held != 2 || !b.Wake().Equal(begin.Add(Again)) {
+		if got := left(b, RetryAfter-1); len(got) > 0 || b.held != 2 || !b.Wake().Equal(begin.Add(RetryAfter)) {
 			t.Errorf("before its time: %v, %d held, the next at %v", got, b.held, b.Wake())
 		}
-		b.Put(begin.Add(Again-1), linksTo('a', 10, 1))
-		if got := left(b, Again); !slices.Equal(got, want) {
+		b.Put(begin.Add(RetryAfter-1), linksTo('a', 10, 1))
+		if got := left(b, RetryAfter); !slices.Equal(got, want) {
 			t.Errorf("patient %v: %v leave", patient, got)
 		}
 	}
 }
 
 func TestRoom(t *testing.T) {
-	b := New(byFirst)
-	b.Put(begin, linksTo('a', 0, Held))
+	b := NewMailbox(byFirst)
+	b.Put(begin, linksTo('a', 0, MaxHeldLinks))
 	if b.Room() {
 		t.Error("room for more")
 	}
-	if b.Back(begin, Most, nil); !b.Room() {
+	if b.Back(begin, MaxBatchLinks, nil); !b.Room() {
 		t.Error("no room although links were taken")
 	}
 }

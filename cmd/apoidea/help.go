@@ -1,5 +1,4 @@
-// Package help formats the help of commands to the width of the terminal, with flags in groups.
-package help
+package main
 
 import (
 	"fmt"
@@ -15,14 +14,14 @@ import (
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 )
 
-// Width is the maximum width of help, and leastWidth the minimum.
-const Width, leastWidth = 100, 40
+// helpWidth is the maximum width of help, and leastWidth the minimum.
+const helpWidth, minHelpWidth = 100, 40
 
-// Install sets the help and usage functions of root and its subcommands.
-func Install(root *cobra.Command) {
+// installHelp sets the help and usage functions of root and its subcommands.
+func installHelp(root *cobra.Command) {
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		out := cmd.OutOrStdout()
-		_, _ = io.WriteString(out, Of(cmd, columns(out)))
+		_, _ = io.WriteString(out, helpText(cmd, columns(out)))
 	})
 	root.SetUsageFunc(func(cmd *cobra.Command) error {
 		out := cmd.OutOrStderr()
@@ -34,13 +33,13 @@ func Install(root *cobra.Command) {
 // columns returns the width of help written to w.
 func columns(w io.Writer) int {
 	if width := words.Width(w); width > 0 {
-		return max(leastWidth, min(Width, width))
+		return max(minHelpWidth, min(helpWidth, width))
 	}
-	return Width
+	return helpWidth
 }
 
-// Of returns the help of a command; for a help topic only its text.
-func Of(cmd *cobra.Command, width int) string {
+// helpText returns the help of a command; for a help topic only its text.
+func helpText(cmd *cobra.Command, width int) string {
 	text := cmd.Long
 	if text == "" {
 		text = cmd.Short
@@ -101,8 +100,8 @@ type titledFlags struct {
 // takesPeer reports whether a command has the flags of a peer.
 func takesPeer(cmd *cobra.Command) bool { return cmd.Flags().Lookup("placement") != nil }
 
-// RareSettings returns the settings that run --help leaves out, by group.
-func RareSettings(run *cobra.Command) string {
+// rareSettings returns the settings that run --help leaves out, by group.
+func rareSettings(run *cobra.Command) string {
 	var b strings.Builder
 	for _, g := range settings.Groups {
 		set := pflag.NewFlagSet("", pflag.ContinueOnError)

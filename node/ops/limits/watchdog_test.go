@@ -1,4 +1,4 @@
-package watchdog
+package limits
 
 import (
 	"os"
@@ -12,55 +12,55 @@ import (
 // them, is stalled.
 func TestWatch(t *testing.T) {
 	const every = 5 * time.Second
-	still := func(work string) func(int) Look { return func(int) Look { return Look{7, work} } }
+	still := func(work string) func(int) observation { return func(int) observation { return observation{7, work} } }
 	for _, tt := range []struct {
 		name  string
 		every time.Duration
-		look  func(i int) Look
+		look  func(i int) observation
 		begun int // the look at which it begins, 0 for never
 		over  int
 	}{
 		{"nothing moves", every, still("fetchers"), 12, 0},
 		{"no work", every, still(""), 0, 0},
-		{"moves at every look", every, func(i int) Look { return Look{int64(i), "fetchers"} }, 0, 0},
-		{"moves now and then", every, func(i int) Look { return Look{int64(i / 11), "fetchers"} }, 0, 0},
-		{"moves too seldom", every, func(i int) Look { return Look{int64(i / 30), "fetchers"} }, 12, 30},
-		{"work comes late", every, func(i int) Look {
+		{"moves at every look", every, func(i int) observation { return observation{int64(i), "fetchers"} }, 0, 0},
+		{"moves now and then", every, func(i int) observation { return observation{int64(i / 11), "fetchers"} }, 0, 0},
+		{"moves too seldom", every, func(i int) observation { return observation{int64(i / 30), "fetchers"} }, 12, 30},
+		{"work comes late", every, func(i int) observation {
 			if i < 20 {
-				return Look{7, ""}
+				return observation{7, ""}
 			}
-			return Look{7, "fetchers"}
+			return observation{7, "fetchers"}
 		}, 31, 0},
-		{"paused in between", every, func(i int) Look {
+		{"paused in between", every, func(i int) observation {
 			if i%10 == 0 {
-				return Look{7, ""}
+				return observation{7, ""}
 			}
-			return Look{7, "fetchers"}
+			return observation{7, "fetchers"}
 		}, 0, 0},
-		{"another work each time", every, func(i int) Look { return Look{7, strings.Repeat("x", i+1)} }, 12, 0},
+		{"another work each time", every, func(i int) observation { return observation{7, strings.Repeat("x", i+1)} }, 12, 0},
 		{"the process is stopped between looks", time.Hour, still("fetchers"), 0, 0},
-		{"work goes away", every, func(i int) Look {
+		{"work goes away", every, func(i int) observation {
 			if i >= 25 {
-				return Look{7, ""}
+				return observation{7, ""}
 			}
-			return Look{7, "fetchers"}
+			return observation{7, "fetchers"}
 		}, 12, 25},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var w Watch
+			var w watchdog
 			now, begun, over := time.Unix(1e9, 0), 0, 0
 			for i := range 50 {
-				switch w.See(now, tt.look(i)) {
-				case Begun:
+				switch w.observe(now, tt.look(i)) {
+				case stallBegan:
 					if begun != 0 && over == 0 {
 						t.Fatal("it begins twice")
 					}
 					if begun == 0 {
 						begun = i
 					}
-				case Over:
+				case stallEnded:
 					over = i
-				case None:
+				case noChange:
 				}
 				now = now.Add(tt.every)
 			}
@@ -88,7 +88,7 @@ func TestStacks(t *testing.T) {
 	<-begun // before, its stack does not name it
 	now, last := time.Unix(1e9, 0), ""
 	for range 3 * maxFiles {
-		path, err := Stacks(dir, now, "fetchers wait")
+		path, err := writeStacks(dir, now, "fetchers wait")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestStacks(t *testing.T) {
 	if err != nil || !strings.Contains(string(text), "fetchers wait") || !strings.Contains(string(text), "waitForNobody") {
 		t.Errorf("%v, %.300s", err, text)
 	}
-	if _, err := Stacks(filepath.Join(other, "below"), now, ""); err == nil {
+	if _, err := writeStacks(filepath.Join(other, "below"), now, ""); err == nil {
 		t.Error("written below a file")
 	}
 }

@@ -1,10 +1,4 @@
-// Package seeds reads lists of seeds: one URL a line; what follows a tab is left out. Empty lines
-// and comments are left out; a comment begins with # at the start of a line or after a blank, so
-// that a # within a URL still begins its fragment.
-//
-// Memory does not grow with the list. Errors are reported with their lines, all together as far as
-// useful, before anything is posted.
-package seeds
+package settings
 
 import (
 	"bufio"
@@ -22,8 +16,11 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// List is a validated list. Close it.
-type List struct {
+// SeedList is a validated list of seeds: one URL a line; what follows a tab is left out. Empty
+// lines and comments are left out; a comment begins with # at the start of a line or after a blank,
+// so that a
+// # within a URL still begins its fragment. Memory does not grow with the list. Close it.
+type SeedList struct {
 	name string
 	file *os.File
 	// Total counts its URLs, repetitions included. Digest is the SHA-256 of the canonical URLs in
@@ -39,9 +36,10 @@ type List struct {
 // worstLines is the maximum number of reported errors.
 const worstLines = 10
 
-// Open reads a list from a file, or from in if the name is "-", and validates each canonical URL.
-func Open(name string, in io.Reader, check func(url string) error) (*List, error) {
-	l := &List{name: name}
+// OpenSeeds reads a list from a file, or from in if the name is "-", and validates each canonical
+// URL.
+func OpenSeeds(name string, in io.Reader, check func(url string) error) (*SeedList, error) {
+	l := &SeedList{name: name}
 	if err := l.open(in); err != nil {
 		return nil, fmt.Errorf("seeds %s: %w", name, err)
 	}
@@ -52,7 +50,7 @@ func Open(name string, in io.Reader, check func(url string) error) (*List, error
 }
 
 // open opens the list; input that cannot be read twice is copied to a temporary file.
-func (l *List) open(in io.Reader) error {
+func (l *SeedList) open(in io.Reader) error {
 	if l.name != "-" {
 		f, err := os.Open(l.name)
 		if err != nil {
@@ -85,10 +83,10 @@ func (l *List) open(in io.Reader) error {
 }
 
 // Close closes the file.
-func (l *List) Close() error { return l.file.Close() }
+func (l *SeedList) Close() error { return l.file.Close() }
 
 // survey reads the list a first time.
-func (l *List) survey(check func(url string) error) error {
+func (l *SeedList) survey(check func(url string) error) error {
 	var wrong []string
 	bad, size, headSize := 0, 0, 0
 	digest := sha256.New()
@@ -147,7 +145,7 @@ func add(h hash.Hash, url string) {
 }
 
 // Each calls fn for all URLs, canonical and in order, in batches of at most atOnce.
-func (l *List) Each(ctx context.Context, atOnce int, fn func(urls []string) error) error {
+func (l *SeedList) Each(ctx context.Context, atOnce int, fn func(urls []string) error) error {
 	digest := sha256.New()
 	var part []string
 	err := l.read(func(_ int, text string) error {
@@ -176,7 +174,7 @@ func (l *List) Each(ctx context.Context, atOnce int, fn func(urls []string) erro
 }
 
 // read calls fn for the lines of the list, from its beginning.
-func (l *List) read(fn func(line int, text string) error) error {
+func (l *SeedList) read(fn func(line int, text string) error) error {
 	if _, err := l.file.Seek(0, io.SeekStart); err != nil {
 		return err
 	}

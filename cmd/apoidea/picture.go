@@ -1,5 +1,4 @@
-// Package picture draws the ring as an SVG file.
-package picture
+package main
 
 import (
 	"bytes"
@@ -17,18 +16,18 @@ import (
 
 // The dimensions of the picture in SVG units, around the center.
 const (
-	width    = 1600.0
-	height   = 940.0
-	arcWidth = 26.0
-	margin   = 48.0
+	pictureWidth    = 1600.0
+	pictureHeight   = 940.0
+	pictureArcWidth = 26.0
+	pictureMargin   = 48.0
 )
 
-// MaxHosts bounds the marks of hosts in a picture; more would be a gray band.
-const MaxHosts = 2000
+// maxPictureHosts bounds the marks of hosts in a picture; more would be a gray band.
+const maxPictureHosts = 2000
 
-// style has plain colors first, for viewers without variables and media queries, and then those of
-// a dark page.
-const style = `<style>
+// pictureStyle has plain colors first, for viewers without variables and media queries, and then
+// those of a dark page.
+const pictureStyle = `<style>
 .track,.arc{fill:none;stroke-width:26}.thread,.lead{fill:none}.thread{stroke-opacity:.6;stroke-linecap:round}.dot{stroke-width:3}.mark.none{fill-opacity:.45}
 .count{font-size:64px;font-weight:700;text-anchor:middle}.said{font-size:18px;text-anchor:middle}.name{font-size:13px}.legend{font-size:13px}
 .paper{fill:#fdfcf8}.name,.count{fill:#1d2430}.id,.said,.legend,.mark.none{fill:#667085}.lead{stroke:#b9c0cc}.dot{stroke:#fdfcf8}.track{stroke:#eceae2}
@@ -36,8 +35,8 @@ const style = `<style>
 </style>
 `
 
-// graph is a picture being drawn.
-type graph struct {
+// picture is a picture being drawn.
+type picture struct {
 	bytes.Buffer
 	ring    *control.Ring
 	latency bool
@@ -45,11 +44,11 @@ type graph struct {
 	place map[string]int
 }
 
-// Ring draws the ring: an arc for each member with a dot at its position, a mark for each host in
-// the color of its worker, and a line from each owner to its workers. With latency, a host is green
-// if its last worker is as near as any peer measured, and redder the farther it is.
-func Ring(r *control.Ring, hosts []control.HostLine, latency bool) []byte {
-	g := &graph{ring: r, latency: latency, place: make(map[string]int, len(r.Members))}
+// ringPicture draws the ring: an arc for each member with a dot at its position, a mark for each
+// host in the color of its worker, and a line from each owner to its workers. With latency, a host
+// is green if its last worker is as near as any peer measured, and redder the farther it is.
+func ringPicture(r *control.Ring, hosts []control.HostLine, latency bool) []byte {
+	g := &picture{ring: r, latency: latency, place: make(map[string]int, len(r.Members))}
 	var sum control.Counters
 	crawled := make(map[string]int) // hosts by worker
 	for i := range r.Members {
@@ -61,7 +60,7 @@ func Ring(r *control.Ring, hosts []control.HostLine, latency bool) []byte {
 		}
 	}
 	d := ringsvg.Ring{
-		Radius: 300, ArcWidth: arcWidth, Height: height - 180, LabelGap: 16, MarkRadius: 3.5,
+		Radius: 300, ArcWidth: pictureArcWidth, Height: pictureHeight - 180, LabelGap: 16, MarkRadius: 3.5,
 		Count: words.Thousands(int64(len(r.Members))), State: "peers, " + control.RingWord(r.State()),
 	}
 	if len(r.Members) == 1 {
@@ -75,9 +74,9 @@ func Ring(r *control.Ring, hosts []control.HostLine, latency bool) []byte {
 		d.Marks = append(d.Marks, g.host(&hosts[i]))
 	}
 	fmt.Fprintf(g, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="%g %g %g %g" font-family="system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif">`+"\n",
-		-width/2, -height/2, width, height)
-	g.WriteString(style)
-	fmt.Fprintf(g, `<rect class="paper" x="%g" y="%g" width="%g" height="%g"/>`+"\n", -width/2, -height/2, width, height)
+		-pictureWidth/2, -pictureHeight/2, pictureWidth, pictureHeight)
+	g.WriteString(pictureStyle)
+	fmt.Fprintf(g, `<rect class="paper" x="%g" y="%g" width="%g" height="%g"/>`+"\n", -pictureWidth/2, -pictureHeight/2, pictureWidth, pictureHeight)
 	d.Draw(&g.Buffer)
 	text := fmt.Sprintf("%s, %s being crawled; %s seen, %s pending; %s, %s, %s", words.Counted(sum.HostsOwned, "host"), words.Thousands(sum.HostsLeased),
 		words.Counted(sum.URLsSeen, "URL"), words.Thousands(sum.URLsPending+sum.URLsLeased),
@@ -86,13 +85,13 @@ func Ring(r *control.Ring, hosts []control.HostLine, latency bool) []byte {
 		text = "Network " + r.Members[0].Network + ": " + text
 		g.legend()
 	}
-	g.text(margin-width/2, margin-height/2, text)
+	g.text(pictureMargin-pictureWidth/2, pictureMargin-pictureHeight/2, text)
 	g.WriteString("</svg>\n")
 	return g.Bytes()
 }
 
-// turn returns where a position lies on the circle, as a share of a turn from the top.
-func turn(position string) float64 {
+// angle returns where a position lies on the circle, as a share of a turn from the top.
+func angle(position string) float64 {
 	digits := position[:min(13, len(position))] // 52 bits: what a float holds
 	v, err := strconv.ParseUint(digits, 16, 64)
 	if err != nil {
@@ -114,19 +113,19 @@ func hsl(hue, saturation, lightness float64) string {
 	return fmt.Sprintf("#%02x%02x%02x", channel(0), channel(8), channel(4))
 }
 
-func (g *graph) text(x, y float64, text string) {
+func (g *picture) text(x, y float64, text string) {
 	fmt.Fprintf(g, `<text class="legend" x="%.1f" y="%.1f">%s</text>`+"\n", x, y, html.EscapeString(text))
 }
 
 // peer returns how a member is drawn: the keys that it owns, from its predecessor to itself.
-func (g *graph) peer(i int, crawled map[string]int) ringsvg.Peer {
+func (g *picture) peer(i int, crawled map[string]int) ringsvg.Peer {
 	m := &g.ring.Members[i]
 	state := ""
 	if m.State != "crawling" && m.State != "idle" {
 		state = m.State + ", "
 	}
 	return ringsvg.Peer{
-		At: turn(m.Position), Share: m.ArcShare, Dot: turn(m.Position), DotRadius: max(2.5, min(9, 9*32/float64(len(g.ring.Members)))), Color: color(i),
+		At: angle(m.Position), Share: m.ArcShare, Dot: angle(m.Position), DotRadius: max(2.5, min(9, 9*32/float64(len(g.ring.Members)))), Color: color(i),
 		Title:  fmt.Sprintf("%s owns %.1f %% of the ring: %s", m.Peer, 100*m.ArcShare, words.Counted(m.HostsOwned, "host")),
 		Name:   words.Named(words.Short(m.Peer), string(m.Name)),
 		Detail: fmt.Sprintf("%s%s, %s, crawls %d", state, words.Counted(m.HostsOwned, "host"), words.Counted(m.Pages, "page"), crawled[m.Peer]),
@@ -134,7 +133,7 @@ func (g *graph) peer(i int, crawled map[string]int) ringsvg.Peer {
 }
 
 // threads returns a line from a member, in its color, to each worker of its hosts.
-func (g *graph) threads(i int) (list []ringsvg.Thread) {
+func (g *picture) threads(i int) (list []ringsvg.Thread) {
 	m := &g.ring.Members[i]
 	for _, worker := range slices.Sorted(maps.Keys(m.Delegated)) { // so that the same ring gives the same picture
 		n := m.Delegated[worker]
@@ -143,7 +142,7 @@ func (g *graph) threads(i int) (list []ringsvg.Thread) {
 			continue
 		}
 		list = append(list, ringsvg.Thread{
-			From: turn(m.Position) - m.ArcShare/2, To: turn(g.ring.Members[j].Position), Hosts: n, Color: color(i),
+			From: angle(m.Position) - m.ArcShare/2, To: angle(g.ring.Members[j].Position), Hosts: n, Color: color(i),
 			Title: fmt.Sprintf("%s crawls %s for %s", worker, words.Counted(int64(n), "host"), m.Peer),
 		})
 	}
@@ -151,13 +150,13 @@ func (g *graph) threads(i int) (list []ringsvg.Thread) {
 }
 
 // host returns the mark of a host, in the color of its worker.
-func (g *graph) host(h *control.HostLine) ringsvg.Mark {
-	m := ringsvg.Mark{At: turn(h.Key), Class: "none"}
+func (g *picture) host(h *control.HostLine) ringsvg.Mark {
+	m := ringsvg.Mark{At: angle(h.Key), Class: "none"}
 	if g.latency {
 		if h.RTTMs > 0 {
-			m.Class, m.Color = "", far(h.RTTMs, h.LeastRTTMs)
+			m.Class, m.Color = "", farLatency(h.RTTMs, h.LeastRTTMs)
 		}
-		m.Title = h.Host + ", " + distance(h)
+		m.Title = h.Host + ", " + latencyText(h)
 		return m
 	}
 	state := "not being crawled"
@@ -169,9 +168,9 @@ func (g *graph) host(h *control.HostLine) ringsvg.Mark {
 }
 
 // legend explains the signs along the bottom.
-func (g *graph) legend() {
-	const y = height/2 - 34
-	x := margin - width/2
+func (g *picture) legend() {
+	const y = pictureHeight/2 - 34
+	x := pictureMargin - pictureWidth/2
 	item := func(sign, text string, width float64) {
 		g.WriteString(sign)
 		g.text(x+40, y+5, text)
@@ -181,7 +180,7 @@ func (g *graph) legend() {
 	item(fmt.Sprintf(`<circle class="dot" cx="%.1f" cy="%g" r="9" fill="%s"/>`, x+14, y, color(0)), "its position, the end of its arc", 330)
 	if g.latency {
 		for k, behind := range []float64{0, 2, 10, 100} {
-			fmt.Fprintf(g, `<circle cx="%.1f" cy="%g" r="4.5" fill="%s"/>`, x+3+10*float64(k), y, far(behind, 0))
+			fmt.Fprintf(g, `<circle cx="%.1f" cy="%g" r="4.5" fill="%s"/>`, x+3+10*float64(k), y, farLatency(behind, 0))
 		}
 		item("", "a host: green, the nearest peer measured; red, 100 ms farther (gray: not measured)", 0)
 		return
@@ -191,20 +190,20 @@ func (g *graph) legend() {
 	item(fmt.Sprintf(`<path class="thread" d="M%.1f %g h28" stroke="%s" stroke-width="4"/>`, x, y, color(0)), "hosts crawled by another peer, in the color of the owner", 0)
 }
 
-// farthest is by how many milliseconds too far further distance shows no more.
-const farthest = 100
+// maxLegendLatency is by how many milliseconds too far further distance shows no more.
+const maxLegendLatency = 100
 
-// far returns the color of an RTT relative to the least one: green, or yellow to red.
-func far(ms, least float64) string {
+// farLatency returns the color of an RTT relative to the least one: green, or yellow to red.
+func farLatency(ms, least float64) string {
 	behind := control.Behind(ms, least)
 	if behind == 0 {
 		return hsl(145, 0.60, 0.40)
 	}
-	return hsl(48*(1-math.Log(min(behind, farthest))/math.Log(farthest)), 0.85, 0.50)
+	return hsl(48*(1-math.Log(min(behind, maxLegendLatency))/math.Log(maxLegendLatency)), 0.85, 0.50)
 }
 
-// distance describes the RTT of a host's worker.
-func distance(h *control.HostLine) string {
+// latencyText describes the RTT of a host's worker.
+func latencyText(h *control.HostLine) string {
 	switch {
 	case h.PlacedAt == "":
 		return "not crawled yet"

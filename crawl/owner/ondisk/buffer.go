@@ -1,11 +1,8 @@
-// Package buffer collects the writes of an owner's step, serves reads from them, and applies them
-// to the store in atomic batches.
-package buffer
+package ondisk
 
 import (
 	"fmt"
 
-	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage/kv"
 )
@@ -23,12 +20,12 @@ type Buffer struct {
 	// sorted, since most steps read no set.
 	entries []written
 	sorted  int
-	sets    map[ondisk.SetID][]uint64
+	sets    map[SetID][]uint64
 }
 
 // written is a URL entry among the writes.
 type written struct {
-	set  ondisk.SetID
+	set  SetID
 	hash uint64
 }
 
@@ -36,17 +33,17 @@ type written struct {
 // batch.
 const keepWrites = 1 << 13
 
-// New returns a buffer in front of a store.
-func New(store kv.Store) *Buffer {
-	return &Buffer{store: store, writes: make(map[string][]byte), sets: make(map[ondisk.SetID][]uint64)}
+// NewBuffer returns a buffer in front of a store.
+func NewBuffer(store kv.Store) *Buffer {
+	return &Buffer{store: store, writes: make(map[string][]byte), sets: make(map[SetID][]uint64)}
 }
 
 // Set writes a record with the next flush, and takes ownership of value.
 func (b *Buffer) Set(key, value []byte) {
-	if ondisk.KindOf(key) == ondisk.KindEntry {
-		hash, ok := ondisk.HashIn(key[ondisk.JobPrefixLen:])
+	if KindOf(key) == KindEntry {
+		hash, ok := HashIn(key[JobPrefixLen:])
 		if _, again := b.writes[string(key)]; ok && !again {
-			b.entries = append(b.entries, written{ondisk.SetID{Pos: ring.Pos(key[1:]), Job: ondisk.JobIn(key)}, hash})
+			b.entries = append(b.entries, written{SetID{Pos: ring.Pos(key[1:]), Job: JobIn(key)}, hash})
 		}
 	}
 	b.writes[string(key)] = value
@@ -118,7 +115,7 @@ func (b *Buffer) empty() {
 	if len(b.writes) > keepWrites {
 		b.writes = make(map[string][]byte)
 		b.entries = nil
-		b.sets = make(map[ondisk.SetID][]uint64)
+		b.sets = make(map[SetID][]uint64)
 	}
 	clear(b.writes)
 	clear(b.sets)
@@ -127,14 +124,14 @@ func (b *Buffer) empty() {
 
 // Hashes calls fn for the hashes of a URL set of size members, from store and buffer, in no order.
 // If the buffer has them all, the store is not read.
-func (b *Buffer) Hashes(set ondisk.SetID, size int64, fn func(hash uint64) bool) {
+func (b *Buffer) Hashes(set SetID, size int64, fn func(hash uint64) bool) {
 	for _, w := range b.entries[b.sorted:] {
 		b.sets[w.set] = append(b.sets[w.set], w.hash)
 	}
 	b.sorted = len(b.entries)
 	n, more := int64(0), true
 	for _, hash := range b.sets[set] {
-		if more && b.writes[string(ondisk.EntryKey(set.Pos, set.Job, hash))] != nil {
+		if more && b.writes[string(EntryKey(set.Pos, set.Job, hash))] != nil {
 			n++
 			more = fn(hash)
 		}
@@ -142,9 +139,9 @@ func (b *Buffer) Hashes(set ondisk.SetID, size int64, fn func(hash uint64) bool)
 	if !more || n >= size {
 		return
 	}
-	prefix := ondisk.JobPrefix(set.Pos, ondisk.KindEntry, set.Job)
+	prefix := JobPrefix(set.Pos, KindEntry, set.Job)
 	b.Scan(prefix, kv.PrefixEnd(prefix), func(key, _ []byte) bool {
-		hash, ok := ondisk.HashIn(key[ondisk.JobPrefixLen:])
+		hash, ok := HashIn(key[JobPrefixLen:])
 		if _, changed := b.writes[string(key)]; changed || !ok {
 			return true
 		}
