@@ -155,13 +155,6 @@ func (c *Content) unclaim(key Key) {
 	}
 }
 
-// Release ends the claim of by when it cannot archive the body. Claims of others stay.
-func (c *Content) Release(key Key, by Claimant) {
-	if e, ok := c.claims[key]; ok && e.Value.(*claim).by == by {
-		c.forget(e)
-	}
-}
-
 // Lookup returns the record of key, if any. A key without one costs a read only on a false positive
 // of the filter.
 func (c *Content) Lookup(key Key) (Record, bool, error) {
@@ -228,19 +221,6 @@ func (c *Content) ConfirmAll(batch []Confirmation) (wait func() error, err error
 	}
 	wait, failed := m.write()
 	return wait, errors.Join(err, failed)
-}
-
-// ContentStats are the sizes of a Content.
-type ContentStats struct {
-	Records       int     // approximate
-	Claims        int     // including expired ones not yet removed
-	FilterBytes   int     // memory of the filter of known digests
-	FalsePositive float64 // expected fraction of lookups of unknown bodies that cost a read
-}
-
-// Stats returns the sizes.
-func (c *Content) Stats() ContentStats {
-	return ContentStats{max(0, c.known.len()-c.gone), len(c.claims), c.known.bytes(), c.known.falsePositive()}
 }
 
 func (c *Content) expire(now time.Time) {

@@ -3,8 +3,8 @@
 //
 // # Terms
 //
-// A set holds the seen URLs of one job on one host, as uniform 64-bit hashes. The answers No and
-// Yes are exact; a Maybe must be looked up by the caller in the exact set on disk. A filter is a
+// A set holds the seen URLs of one job on one host, as uniform 64-bit hashes. A negative answer is
+// exact; the caller looks a positive one up in the exact set on disk. A filter is a
 // Bloom filter; layers are several of them, each twice as large as the one before, so that a set of
 // any size keeps its rate of false positives (a scalable Bloom filter). A claim is a peer's
 // announcement that it is about to archive a body; a record is the confirmation.
@@ -28,6 +28,5 @@
 //
 // # Concurrency
 //
-// Sets are safe for concurrent use. Filter and Content are plain state for one goroutine at a time,
-// and time is an argument.
+// All types are plain state for one goroutine at a time, and time is an argument.
 package dedup

@@ -1,9 +1,6 @@
 package dedup
 
 import (
-	"encoding/binary"
-	"errors"
-	"fmt"
 	"math"
 
 	"github.com/bits-and-blooms/bloom/v3"
@@ -119,54 +116,4 @@ func (f *Filter) ExpectedLoss() float64 {
 		return 0
 	}
 	return f.lost / (f.lost + float64(f.bits.count))
-}
-
-// Merge adds the keys of g, as when a host's records meet after a partition. The number of keys in
-// the union is estimated from its bits.
-func (f *Filter) Merge(g *Filter) {
-	// Both have the same size, so there is no error.
-	_ = f.bits.filter.Merge(g.bits.filter)
-	f.bits.ones = int(f.bits.filter.BitSet().Count())
-	f.bits.count = PaperBits
-	if f.bits.ones < PaperBits {
-		f.bits.count = min(PaperBits, int(f.bits.filter.ApproximatedSize()))
-	}
-	f.lost = max(f.lost, g.lost)
-}
-
-// filterLen is the encoded length of a filter: count, expected loss, bits.
-const filterLen = 8 + 8 + PaperBits/8
-
-// ErrFilter reports bytes that are not a filter.
-var ErrFilter = errors.New("malformed filter")
-
-// MarshalBinary returns the filter as bytes of constant length. The error is always nil.
-func (f *Filter) MarshalBinary() ([]byte, error) {
-	b := make([]byte, 0, filterLen)
-	b = binary.BigEndian.AppendUint64(b, uint64(f.bits.count))
-	b = binary.BigEndian.AppendUint64(b, math.Float64bits(f.lost))
-	for _, word := range f.bits.filter.BitSet().Words() {
-		b = binary.BigEndian.AppendUint64(b, word)
-	}
-	return b, nil
-}
-
-// UnmarshalBinary decodes the result of MarshalBinary. The error is ErrFilter; then f is unchanged.
-func (f *Filter) UnmarshalBinary(b []byte) error {
-	if len(b) != filterLen {
-		return fmt.Errorf("%w: %d bytes, expected %d", ErrFilter, len(b), filterLen)
-	}
-	count, lost := binary.BigEndian.Uint64(b), math.Float64frombits(binary.BigEndian.Uint64(b[8:]))
-	// A filter cannot distinguish more keys than it has bits.
-	if count > PaperBits || !(lost >= 0) || math.IsInf(lost, 0) {
-		return fmt.Errorf("%w: %d keys, %g lost", ErrFilter, count, lost)
-	}
-	words := make([]uint64, PaperBits/64)
-	for i := range words {
-		words[i] = binary.BigEndian.Uint64(b[16+8*i:])
-	}
-	f.bits = bits{filter: bloom.FromWithM(words, PaperBits, PaperHashes), count: int(count)}
-	f.bits.ones = int(f.bits.filter.BitSet().Count())
-	f.lost = lost
-	return nil
 }

@@ -11,17 +11,6 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// Export calls fn for the records at positions in [lo, hi), in key order, until it returns false;
-// key and value are valid during the call. A zero hi is the end of the circle. Claims are not
-// exported: they expire soon, and losing one costs at most a second copy of a body.
-func (c *Content) Export(lo, hi ring.Pos, fn func(key, value []byte) bool) error {
-	from, to := ring.Bounds(lo, hi)
-	if err := c.records.Scan(from, to, fn); err != nil {
-		return fmt.Errorf("read content records: %w", err)
-	}
-	return nil
-}
-
 // Import merges records of other owners, or of replicas: of two records of a body the smaller wins,
 // so the result does not depend on order or repetition. changed is the number of records that are
 // new or replaced. The error names a malformed record; those before it are imported. The import is

@@ -16,7 +16,8 @@ import (
 
 func exported(t testing.TB, c *Content, lo, hi ring.Pos) (kvs []kv.Record) {
 	t.Helper()
-	err := c.Export(lo, hi, func(key, value []byte) bool {
+	from, to := ring.Bounds(lo, hi)
+	err := c.records.Scan(from, to, func(key, value []byte) bool {
 		kvs = append(kvs, kv.Record{Key: bytes.Clone(key), Value: bytes.Clone(value)})
 		return true
 	})
@@ -78,8 +79,8 @@ func TestImportIsUnion(t *testing.T) {
 			if want == nil {
 				want = got
 			}
-			if !reflect.DeepEqual(got, want) || changed < len(got) || len(got) != c.Stats().Records {
-				t.Fatalf("seed %d: %d records, %d changed, %d counted; want %d", seed, len(got), changed, c.Stats().Records, len(want))
+			if !reflect.DeepEqual(got, want) || changed < len(got) || len(got) != c.count() {
+				t.Fatalf("seed %d: %d records, %d changed, %d counted; want %d", seed, len(got), changed, c.count(), len(want))
 			}
 			if n := importAll(t, c, all); n != 0 {
 				t.Fatalf("seed %d: the same again changed %d", seed, n)
@@ -97,16 +98,13 @@ func TestImportEndsClaims(t *testing.T) {
 	}
 	importAll(t, here, exported(t, there, ring.Pos{}, ring.Pos{}))
 	reply, err := here.Claim(start, key(1), Claimant{"w", "r"})
-	if err != nil || reply.Verdict != Known || reply.Record.URL != "u" || here.Stats().Claims != 0 {
-		t.Errorf("%+v, %v, %d claims", reply, err, here.Stats().Claims)
+	if err != nil || reply.Verdict != Known || reply.Record.URL != "u" || len(here.claims) != 0 {
+		t.Errorf("%+v, %v, %d claims", reply, err, len(here.claims))
 	}
 }
 
 func TestImportRefuses(t *testing.T) {
-	good, err := Record{URL: "u", Peer: "p", RecordID: "r", Date: start}.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := Record{URL: "u", Peer: "p", RecordID: "r", Date: start}.append(nil)
 	one, two, three := key(1), key(2), key(3)
 	for _, row := range []struct {
 		name string
@@ -143,7 +141,7 @@ func TestRemove(t *testing.T) {
 	}
 	slices.SortFunc(keys, func(a, b Key) int { return bytes.Compare(a[:], b[:]) })
 	at := func(i int) ring.Pos { return ring.Pos(keys[i][:]) }
-	full := c.Stats().FilterBytes
+	full := c.known.bytes()
 	for _, arc := range []struct {
 		name   string
 		lo, hi ring.Pos
@@ -160,7 +158,7 @@ func TestRemove(t *testing.T) {
 		if n != arc.n {
 			t.Errorf("%s: %d records; want %d", arc.name, n, arc.n)
 		}
-		left, before := len(m.values)-n, c.Stats().Records
+		left, before := len(m.values)-n, c.count()
 		for again := range 2 {
 			wait, err := c.Remove(arc.lo, arc.hi)
 			if err != nil || wait() != nil || len(m.values) != left {
@@ -173,7 +171,7 @@ func TestRemove(t *testing.T) {
 			}
 			if again == 0 {
 				importAll(t, c, moved) // it comes back
-				if got := c.Stats().Records; got < before-5 || got > before+5 {
+				if got := c.count(); got < before-5 || got > before+5 {
 					t.Errorf("%s: %d records counted, want %d", arc.name, got, before)
 				}
 				for _, rec := range moved {
@@ -184,8 +182,8 @@ func TestRemove(t *testing.T) {
 			}
 		}
 	}
-	if s := c.Stats(); s.Records > 10 || s.FilterBytes >= full {
-		t.Errorf("%d records counted, and a filter of %d bytes of %d", s.Records, s.FilterBytes, full)
+	if c.count() > 10 || c.known.bytes() >= full {
+		t.Errorf("%d records counted, and a filter of %d bytes of %d", c.count(), c.known.bytes(), full)
 	}
 }
 
@@ -195,10 +193,7 @@ func FuzzImport(f *testing.F) {
 	confirmed(f, c, 1, "http://b/")
 	kvs := exported(f, c, ring.Pos{}, ring.Pos{})
 	f.Add(kvs[0].Key, kvs[0].Value)
-	smaller, err := Record{URL: "http://a/", Peer: "q", RecordID: "s", Date: start}.AppendBinary(nil)
-	if err != nil {
-		f.Fatal(err)
-	}
+	smaller := Record{URL: "http://a/", Peer: "q", RecordID: "s", Date: start}.append(nil)
 	f.Add(kvs[0].Key, smaller)
 	f.Fuzz(func(t *testing.T, key, value []byte) {
 		in := []kv.Record{{Key: key, Value: value}}

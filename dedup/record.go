@@ -23,15 +23,6 @@ const maxRecordField = 16 << 10
 // ErrRecord reports bytes that are not a record, or a record that is too large.
 var ErrRecord = errors.New("malformed content record")
 
-// AppendBinary appends the record to b: three length-prefixed strings, and the date in milliseconds
-// since 1970. The error is ErrRecord if a string exceeds maxRecordField.
-func (r Record) AppendBinary(b []byte) ([]byte, error) {
-	if err := r.check(); err != nil {
-		return nil, err
-	}
-	return r.append(b), nil
-}
-
 func (r Record) check() error {
 	for _, s := range []string{r.URL, r.Peer, r.RecordID} {
 		if len(s) > maxRecordField {
@@ -41,6 +32,7 @@ func (r Record) check() error {
 	return nil
 }
 
+// append appends three length-prefixed strings, and the date in milliseconds since 1970.
 func (r Record) append(b []byte) []byte {
 	for _, s := range []string{r.URL, r.Peer, r.RecordID} {
 		b = binary.AppendUvarint(b, uint64(len(s)))
@@ -49,7 +41,7 @@ func (r Record) append(b []byte) []byte {
 	return binary.AppendVarint(b, r.Date.UnixMilli())
 }
 
-// ParseRecord decodes the result of AppendBinary. The error is ErrRecord.
+// ParseRecord decodes a stored record. The error is ErrRecord.
 func ParseRecord(b []byte) (Record, error) {
 	var r Record
 	f := kv.Fields{Rest: b}

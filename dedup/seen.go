@@ -1,36 +1,11 @@
 package dedup
 
 import (
-	"container/list"
 	"fmt"
 	"slices"
-	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
-
-// Answer is the result of a membership test.
-type Answer int
-
-// The answers.
-const (
-	No    Answer = iota // certainly not in the set
-	Yes                 // certainly in the set, or a false positive if the kind is Paper
-	Maybe               // look it up in the exact set
-)
-
-// String returns the answer in lower case.
-func (a Answer) String() string {
-	return [...]string{"no", "yes", "maybe"}[a]
-}
-
-// SetID identifies a set: 16 bytes of the job and 16 of the host, or any other unique value.
-type SetID [32]byte
-
-// Loader reads the exact set on disk.
-type Loader interface {
-	// Hashes calls yield for each hash of the set in any order, until yield returns false. An unknown
-	// set has none. It is called by one goroutine per set, which must not query that set meanwhile.
-	Hashes(set SetID, yield func(hash uint64) bool) error
-}
 
 // Kind is the representation of sets in memory.
 type Kind int
@@ -39,50 +14,38 @@ type Kind int
 const (
 	// Exact keeps up to exactMax hashes of a set, and beyond that layers of filters. It is lossless.
 	Exact Kind = iota
-	// Paper keeps only the paper's filter and never answers Maybe (Apoidea 2.3).
+	// Paper keeps only the paper's filter, whose positives are final (Apoidea 2.3).
 	Paper
 )
 
 // exactMax is the number of hashes of a set kept exactly: those that fit into the 8 KB of the
-// paper's filter. Most hosts have fewer URLs, and need no disk reads.
+// paper's filter. Most hosts have fewer URLs.
 const exactMax = 1000
 
-// Sets caches many sets within a memory limit. Least recently used sets are evicted and loaded
-// again on demand.
-//
-// A hash must be readable through the Loader before it is added here; otherwise a set that is
-// evicted and loaded between the two would lack it.
-type Sets struct {
+// Sets are filters in front of many sets on disk, within a memory limit. Least recently used ones
+// are evicted and loaded again on demand. A hash must be readable by the loader before it is added.
+// For one goroutine.
+type Sets[K comparable] struct {
 	kind     Kind
-	loader   Loader
+	load     Loader[K]
 	maxBytes int
-
-	mu        sync.Mutex              // guards the fields below; never held while a set is read
-	sets      map[SetID]*list.Element // of *set
-	loading   map[SetID]*loading
-	recent    list.List // most recently used first
-	bytes     int
-	loads     uint64
-	evictions uint64
+	sets     *simplelru.LRU[K, *set]
+	bytes    int
 }
+
+// Loader calls yield for each hash of a set on disk in any order, until yield returns false. An
+// unknown set has none.
+type Loader[K comparable] func(id K, yield func(hash uint64) bool) error
 
 // set is one set in memory.
 type set struct {
-	id   SetID
 	seen seen
 	size int // its share of Sets.bytes
 }
 
-// loading is a set being read. Concurrent Test and Add of it wait, so that no hash is lost.
-type loading struct {
-	done  chan struct{} // closed when it was read
-	stale bool          // dropped meanwhile
-	err   error
-}
-
 // seen is the representation of a set.
 type seen interface {
-	test(hash uint64) Answer
+	test(hash uint64) bool
 	// add returns the representation to use from now on.
 	add(hash uint64) seen
 	bytes() int
@@ -96,84 +59,51 @@ const overhead = 200
 
 // NewSets returns empty sets that take up to about maxBytes of memory; the set in use is kept even
 // if it exceeds that.
-func NewSets(kind Kind, loader Loader, maxBytes int) *Sets {
-	return &Sets{kind: kind, loader: loader, maxBytes: maxBytes, sets: map[SetID]*list.Element{}, loading: map[SetID]*loading{}}
+func NewSets[K comparable](kind Kind, load Loader[K], maxBytes int) *Sets[K] {
+	s := &Sets[K]{kind: kind, load: load, maxBytes: maxBytes}
+	// The bound is that of bytes. The error is for a size that is not positive.
+	s.sets, _ = simplelru.NewLRU(maxBytes/overhead+1, func(_ K, of *set) { s.bytes -= of.size })
+	return s
 }
 
-// Test reports whether hash is in set. The error is that of the Loader; the answer is then invalid.
-func (s *Sets) Test(id SetID, hash uint64) (Answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// Test reports whether hash may be in the set: false is always right. The error is that of the
+// loader; the answer is then invalid.
+func (s *Sets[K]) Test(id K, hash uint64) (bool, error) {
 	of, err := s.get(id)
 	if err != nil {
-		return Maybe, err
+		return false, err
 	}
 	return of.seen.test(hash), nil
 }
 
-// Add adds hash, which must be readable through the Loader, to set. It is idempotent.
-func (s *Sets) Add(id SetID, hash uint64) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// Add adds hash, which must be readable by the loader, to the set. It is idempotent.
+func (s *Sets[K]) Add(id K, hash uint64) error {
 	of, err := s.get(id)
 	if err != nil {
 		return err
 	}
 	of.seen = of.seen.add(hash)
 	s.resize(of)
-	s.evict()
 	return nil
 }
 
 // Drop removes a set from memory, as when its host moved to another owner or its job was deleted.
-func (s *Sets) Drop(id SetID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e, ok := s.sets[id]; ok {
-		s.remove(e)
-	}
-	if l := s.loading[id]; l != nil {
-		l.stale = true
-	}
-}
-
-// Filter returns a copy of the filter of a Paper set, for handoff with its host; nil for an Exact
-// one.
-func (s *Sets) Filter(id SetID) (*Filter, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	of, err := s.get(id)
-	if err != nil {
-		return nil, err
-	}
-	paper, ok := of.seen.(paperSeen)
-	if !ok {
-		return nil, nil
-	}
-	f := NewFilter()
-	f.Merge(paper.Filter)
-	f.bits.count = paper.bits.count
-	return f, nil
-}
+func (s *Sets[K]) Drop(id K) { s.sets.Remove(id) }
 
 // Stats are the sizes and error rates of Sets.
 type Stats struct {
 	Sets          int     // in memory
 	Hashes        int     // in them
 	Bytes         int     // approximate
-	Loads         uint64  // sets loaded since the start
-	Evictions     uint64  // sets evicted for lack of memory
-	FalsePositive float64 // expected fraction of new hashes not answered No, mean over the sets weighted by size
+	FalsePositive float64 // expected fraction of new hashes that Test reports, mean over the sets weighted by size
 	ExpectedLoss  float64 // of Paper sets: expected fraction of URLs never crawled, weighted likewise; zero otherwise
 }
 
 // Stats iterates over all sets in memory.
-func (s *Sets) Stats() Stats {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	stats := Stats{Sets: len(s.sets), Bytes: s.bytes, Loads: s.loads, Evictions: s.evictions}
-	for e := s.recent.Front(); e != nil; e = e.Next() {
-		of := e.Value.(*set).seen
+func (s *Sets[K]) Stats() Stats {
+	stats := Stats{Sets: s.sets.Len(), Bytes: s.bytes}
+	for _, set := range s.sets.Values() {
+		of := set.seen
 		n := float64(of.len())
 		stats.Hashes += of.len()
 		stats.FalsePositive += n * of.falsePositive()
@@ -188,85 +118,43 @@ func (s *Sets) Stats() Stats {
 	return stats
 }
 
-// get returns a set, loads it if necessary, and evicts others. The mutex is held on return, and
-// released while a set is read.
-func (s *Sets) get(id SetID) (*set, error) {
-	for {
-		if e, ok := s.sets[id]; ok {
-			s.recent.MoveToFront(e)
-			return e.Value.(*set), nil
-		}
-		l := s.loading[id]
-		if l == nil {
-			l = s.load(id)
-		} else {
-			s.mu.Unlock()
-			<-l.done
-			s.mu.Lock()
-		}
-		if l.err != nil {
-			return nil, fmt.Errorf("load seen URLs of set %x: %w", id[:4], l.err)
-		}
+// get returns a set, and loads it if necessary.
+func (s *Sets[K]) get(id K) (*set, error) {
+	if of, ok := s.sets.Get(id); ok {
+		return of, nil
 	}
-}
-
-// load reads a set, and keeps it unless it was dropped meanwhile.
-func (s *Sets) load(id SetID) *loading {
-	l := &loading{done: make(chan struct{})}
-	s.loading[id] = l
-	s.mu.Unlock()
-	of := &set{id: id, seen: s.empty()}
-	l.err = s.loader.Hashes(id, func(hash uint64) bool {
+	of := &set{seen: exactSeen(nil)}
+	if s.kind == Paper {
+		of.seen = paperSeen{NewFilter()}
+	}
+	err := s.load(id, func(hash uint64) bool {
 		of.seen = of.seen.add(hash)
 		return true
 	})
-	s.mu.Lock()
-	delete(s.loading, id)
-	close(l.done)
-	if l.err == nil && !l.stale {
-		s.loads++
-		s.sets[id] = s.recent.PushFront(of)
-		s.resize(of)
-		s.evict()
+	if err != nil {
+		return nil, fmt.Errorf("load seen URLs of set %v: %w", id, err)
 	}
-	return l
+	s.sets.Add(id, of)
+	s.resize(of)
+	return of, nil
 }
 
-func (s *Sets) empty() seen {
-	if s.kind == Paper {
-		return paperSeen{NewFilter()}
-	}
-	return exactSeen(nil)
-}
-
-func (s *Sets) resize(of *set) {
+// resize updates the size of the set in use, and evicts others.
+func (s *Sets[K]) resize(of *set) {
 	size := of.seen.bytes() + overhead
 	s.bytes += size - of.size
 	of.size = size
-}
-
-// evict removes sets from the back, but never the front one, which is in use.
-func (s *Sets) evict() {
-	for s.bytes > s.maxBytes && s.recent.Len() > 1 {
-		s.remove(s.recent.Back())
-		s.evictions++
+	for s.bytes > s.maxBytes && s.sets.Len() > 1 {
+		s.sets.RemoveOldest()
 	}
-}
-
-func (s *Sets) remove(e *list.Element) {
-	of := s.recent.Remove(e).(*set)
-	delete(s.sets, of.id)
-	s.bytes -= of.size
 }
 
 // exactSeen is a sorted list of hashes.
 type exactSeen []uint64
 
-func (x exactSeen) test(hash uint64) Answer {
-	if _, found := slices.BinarySearch(x, hash); found {
-		return Yes
-	}
-	return No
+func (x exactSeen) test(hash uint64) bool {
+	_, found := slices.BinarySearch(x, hash)
+	return found
 }
 
 func (x exactSeen) add(hash uint64) seen {
@@ -292,13 +180,6 @@ func (x exactSeen) len() int               { return len(x) }
 // layeredSeen are layers of filters.
 type layeredSeen struct{ *layers }
 
-func (l layeredSeen) test(hash uint64) Answer {
-	if l.layers.test(hash) {
-		return Maybe
-	}
-	return No
-}
-
 func (l layeredSeen) add(hash uint64) seen {
 	l.layers.add(hash)
 	return l
@@ -307,12 +188,7 @@ func (l layeredSeen) add(hash uint64) seen {
 // paperSeen is the paper's filter alone.
 type paperSeen struct{ *Filter }
 
-func (p paperSeen) test(hash uint64) Answer {
-	if p.Filter.Test(hash) {
-		return Yes
-	}
-	return No
-}
+func (p paperSeen) test(hash uint64) bool { return p.Test(hash) }
 
 func (p paperSeen) add(hash uint64) seen {
 	p.Filter.Add(hash)

@@ -26,9 +26,9 @@ func (j oneJob) Job(id job.ID) (*job.Spec, job.State, bool) {
 	return j.spec, job.StateRunning, id == j.spec.ID
 }
 
-func (noFilter) Test(owner.SetID, uint64) (owner.Verdict, error) { return owner.Maybe, nil }
-func (noFilter) Add(owner.SetID, uint64) error                   { return nil }
-func (noFilter) Drop(owner.SetID)                                {}
+func (noFilter) Test(owner.SetID, uint64) (bool, error) { return true, nil }
+func (noFilter) Add(owner.SetID, uint64) error          { return nil }
+func (noFilter) Drop(owner.SetID)                       {}
 
 // The life of a URL on the owner's side: it is posted, its host is placed and leased to a worker,
 // the worker reports an outcome with links (of which one leads out of the job's scope). Each step

@@ -233,9 +233,9 @@ func TestSeenBloom(t *testing.T) {
 
 type alwaysYes struct{}
 
-func (alwaysYes) Test(owner.SetID, uint64) (owner.Verdict, error) { return owner.Yes, nil }
-func (alwaysYes) Add(owner.SetID, uint64) error                   { return nil }
-func (alwaysYes) Drop(owner.SetID)                                {}
+func (alwaysYes) Test(owner.SetID, uint64) (bool, error) { return true, nil }
+func (alwaysYes) Add(owner.SetID, uint64) error          { return nil }
+func (alwaysYes) Drop(owner.SetID)                       {}
 
 // TestPieces: all links of a page whose links come in pieces are followed.
 func TestPieces(t *testing.T) {

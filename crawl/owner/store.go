@@ -12,8 +12,6 @@ type (
 	Config = hosts.Config
 	// Seen is a filter in front of the URL sets.
 	Seen = hosts.Seen
-	// Verdict is the result of that filter.
-	Verdict = hosts.Verdict
 	// Jobs looks up jobs in memory.
 	Jobs = hosts.Jobs
 	// Ring reports which hosts this peer owns.
@@ -32,13 +30,6 @@ type (
 	Draw = hosts.Draw
 	// Admission asks whether a registrable domain may have one more host in a job.
 	Admission = hosts.Admission
-)
-
-// Results of the filter for a URL.
-const (
-	No    = hosts.No    // the URL is not in the set
-	Maybe = hosts.Maybe // the store must be read
-	Yes   = hosts.Yes   // in the set, or assumed to be with the paper's filter alone
 )
 
 // Counters and waits.

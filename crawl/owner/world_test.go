@@ -72,11 +72,8 @@ func (f *filter) set(id owner.SetID) map[uint64]bool {
 	return set
 }
 
-func (f *filter) Test(id owner.SetID, hash uint64) (owner.Verdict, error) {
-	if f.set(id)[hash] || hash%8 == 0 {
-		return owner.Maybe, nil
-	}
-	return owner.No, nil
+func (f *filter) Test(id owner.SetID, hash uint64) (bool, error) {
+	return f.set(id)[hash] || hash%8 == 0, nil
 }
 
 func (f *filter) Add(id owner.SetID, hash uint64) error {

@@ -437,7 +437,7 @@ func (d *draft) resume(now time.Time, id job.ID) error {
 type noSets struct{}
 
 // Test implements owner.Seen.
-func (noSets) Test(owner.SetID, uint64) (owner.Verdict, error) { return owner.Maybe, nil }
+func (noSets) Test(owner.SetID, uint64) (bool, error) { return true, nil }
 
 // Add implements owner.Seen.
 func (noSets) Add(owner.SetID, uint64) error { return nil }

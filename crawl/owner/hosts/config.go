@@ -166,23 +166,12 @@ func (noOptOuts) Host(string) string { return "" }
 
 func (noOptOuts) URL(string) string { return "" }
 
-// Verdict is the result of the filter in front of a URL set.
-type Verdict uint8
-
-const (
-	// No: the URL is not in the set.
-	No Verdict = iota
-	// Maybe: the store must be read.
-	Maybe
-	// Yes: in the set, or assumed to be with the paper's filter alone.
-	Yes
-)
-
 // Seen is a filter in front of the URL sets, bounded in memory. It loads a missing set with
 // Owner.Hashes.
 type Seen interface {
-	Test(set ondisk.SetID, hash uint64) (Verdict, error) // looks up a hash
-	Add(set ondisk.SetID, hash uint64) error             // adds a hash
+	// Test reports whether the set may contain a hash; false is always right.
+	Test(set ondisk.SetID, hash uint64) (bool, error)
+	Add(set ondisk.SetID, hash uint64) error // adds a hash
 	// Drop removes a set whose URLs are no longer here.
 	Drop(set ondisk.SetID)
 }

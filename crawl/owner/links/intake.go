@@ -90,15 +90,15 @@ func (in *Intake) stored(list []Arrival) (stored map[int][]byte, ok bool) {
 		if hj == nil || hj.Tally.Accepted() == 0 {
 			continue
 		}
-		verdict, err := in.Seen.Test(ondisk.SetID{Pos: h.Pos, Job: a.Js.ID}, a.Hash)
+		seen, err := in.Seen.Test(ondisk.SetID{Pos: h.Pos, Job: a.Js.ID}, a.Hash)
 		if err != nil {
 			in.Buf.Fail(err)
 			return nil, false
 		}
 		switch {
-		case verdict == hosts.Yes && in.Cfg.SeenBloom:
+		case seen && in.Cfg.SeenBloom:
 			a.Js = nil // filter alone is trusted
-		case verdict != hosts.No:
+		case seen:
 			looks = append(looks, look{i, ondisk.EntryKey(h.Pos, a.Js.ID, a.Hash)})
 		}
 	}

@@ -123,9 +123,9 @@ func (w *world) settledAt(i int, pos ring.Pos) bool {
 // everythingSeen has the owner look into its store.
 type everythingSeen struct{}
 
-func (everythingSeen) Test(owner.SetID, uint64) (owner.Verdict, error) { return owner.Maybe, nil }
-func (everythingSeen) Add(owner.SetID, uint64) error                   { return nil }
-func (everythingSeen) Drop(owner.SetID)                                {}
+func (everythingSeen) Test(owner.SetID, uint64) (bool, error) { return true, nil }
+func (everythingSeen) Add(owner.SetID, uint64) error          { return nil }
+func (everythingSeen) Drop(owner.SetID)                       {}
 
 // theJob is the only one, over the only host.
 var theJob, jobs = newJobs()

@@ -15,7 +15,6 @@ import (
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/dhtsim"
 	"github.com/apoidea/apoidea/dht/ring"
-	"github.com/apoidea/apoidea/node/services/hosts"
 )
 
 const (
@@ -79,13 +78,12 @@ func newCrawlPeer(w *crawl, p *dhtsim.Node, d *disk) *crawlPeer {
 	cfg := owner.DefaultConfig(string(p.Peer.ID))
 	cfg.TTL, cfg.Delay = leaseTTL, w.cfg.Delay
 	cfg.Settled = func(key ring.Key) bool { return c.moving.settled(key) }
-	sets := hosts.NewURLSets(dedup.Exact, seenMemory)
+	sets := dedup.NewSets(dedup.Exact, func(set owner.SetID, yield func(uint64) bool) error { return c.owner.Hashes(set, yield) }, seenMemory)
 	o, err := owner.New(cfg, shipped{&c.disk.hosts, &hostSpace, c.ship.append}, sets, w, mine{c}, w.Now())
 	if err != nil {
 		w.fail(err)
 	}
 	c.owner = o
-	sets.ReadFrom(o)
 	return c
 }
 

@@ -228,7 +228,9 @@ func (v *View) fill(ctx context.Context, m *control.Member, patience time.Durati
 	m.Status.State = v.state(&m.Counters)
 	m.Moving = v.deps.Ring.Moving()
 	if v.deps.Hosts.SeenLoss != nil {
-		m.SeenLoss = v.deps.Hosts.SeenLoss()
+		if m.SeenLoss, err = v.deps.Hosts.SeenLoss(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return taken, nil
 }

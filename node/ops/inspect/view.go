@@ -82,7 +82,7 @@ type RingDeps struct {
 type HostDeps struct {
 	Owners
 	Records  ondisk.Scanner                                      // the records of hosts
-	SeenLoss func() float64                                      // expected share of URLs lost by filters; nil with exact URL sets
+	SeenLoss func(context.Context) (float64, error)              // expected share of URLs lost by filters; nil with exact URL sets
 	Unsent   func(ctx context.Context) (map[job.ID]int64, error) // seeds not yet sent to the owners of their hosts
 	Now      func() time.Time                                    // the lease clock
 }

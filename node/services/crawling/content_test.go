@@ -376,7 +376,7 @@ func TestContentConfirmedOnDisk(t *testing.T) {
 		want int
 	}{{"nobody waited", unwaited, 0}, {"waited for", disk.Crash(), len(batch)}} {
 		n := 0
-		if err := open(row.disk).Export(ring.Pos{}, ring.Pos{}, func(_, _ []byte) bool { n++; return true }); err != nil || n != row.want {
+		if err := row.disk.Open(t).Keyspace(storage.KeyspaceContent).Scan(nil, nil, func(_, _ []byte) bool { n++; return true }); err != nil || n != row.want {
 			t.Errorf("%s: %d records after a crash, %v; want %d", row.name, n, err, row.want)
 		}
 	}

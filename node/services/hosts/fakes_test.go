@@ -52,11 +52,11 @@ func (s *gatedStore) Update(fn func(kv.Batch)) (func() error, error) {
 // newOwner returns an owner of everything that serves says, over a store.
 func newOwner(t *testing.T, self peer.ID, store kv.Store, spec *job.Spec, serves mine, clock func() int64) *owner.Owner {
 	t.Helper()
-	sets := NewURLSets(dedup.Exact, 1<<20)
+	var o *owner.Owner
+	sets := dedup.NewSets(dedup.Exact, func(set owner.SetID, yield func(uint64) bool) error { return o.Hashes(set, yield) }, 1<<20)
 	o, err := owner.New(owner.DefaultConfig(string(self)), store, sets, crawltest.OneJob{Spec: spec}, serves, time.UnixMilli(clock()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	sets.ReadFrom(o)
 	return o
 }

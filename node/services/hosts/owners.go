@@ -77,7 +77,7 @@ type Owners struct {
 	deps     Deps
 	courier  *sender
 	outbox   *outbox
-	sets     *URLSets
+	sets     *dedup.Sets[owner.SetID]
 	taken    taken         // touched on the loop only
 	posters  *rate.Limiter // of links from job posters that are not members
 	ofPoster *loop.Paces
@@ -103,12 +103,12 @@ func New(cfg owner.Config, d Deps) (*Owners, error) {
 	if cfg.SeenBloom {
 		kind = dedup.Paper
 	}
-	w.sets = NewURLSets(kind, seenMemory)
+	var o *owner.Owner
+	w.sets = dedup.NewSets(kind, func(set owner.SetID, yield func(uint64) bool) error { return o.Hashes(set, yield) }, seenMemory)
 	o, err := owner.New(cfg, d.Store, w.sets, d.Jobs, mine(d.Router.Ring.Serves), d.Now())
 	if err != nil {
 		return nil, err
 	}
-	w.sets.ReadFrom(o)
 	w.Loop = newLoop(o, d.Now, w.effects, d.Log)
 	w.courier = &sender{router: d.Router, self: d.Self, local: w.Links, log: d.Log}
 	w.outbox = newOutbox(w.courier, w.takeOutbox, func(ids []uint64) { w.Post(func(o *owner.Owner) { o.Sent(ids) }) })
@@ -164,8 +164,11 @@ func (w *Owners) Taken() map[string]uint64 { return w.taken.report() }
 // RecordsCame counts an arrival or departure of hosts.
 func (w *Owners) RecordsCame() { w.Post(func(*owner.Owner) { w.taken.hosts() }) }
 
-// ExpectedLoss returns the expected number of URLs lost to false positives of the filters.
-func (w *Owners) ExpectedLoss() float64 { return w.sets.ExpectedLoss() }
+// ExpectedLoss returns the expected share of URLs lost to false positives of the paper's filters.
+func (w *Owners) ExpectedLoss(ctx context.Context) (loss float64, err error) {
+	err = w.Look(ctx, func(*owner.Owner) { loss = w.sets.Stats().ExpectedLoss })
+	return loss, err
+}
 
 // Admitted applies the reply to an admission request.
 func (w *Owners) Admitted(a owner.Admission, v domain.Verdict) {
