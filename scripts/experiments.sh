@@ -6,7 +6,7 @@
 # Each experiment runs on an internet made from seed 1. Those named in $measured also run on every matrix in the data directory's rtt/ (default
 # ../shared/data; X.csv.gz with its addresses X-prefixes.csv.gz and the registries' ranges, where present). Runs that DIR (default bin/experiments)
 # already holds are reused, so an interrupted script can continue; --again repeats those of an experiment. An experiment without a run in DIR keeps
-# its section of the document: --without churn omits the longest one. The first two tables are kept unless DIR has all runs that they need.
+# its section of the document. The first two tables are kept unless DIR has all runs that they need.
 # --quick writes the document to DIR/experiments.md.
 # The notes are the experiments' own (`apoidea experiment list --json`), so do not edit the document by hand. Needs jq.
 . "$(dirname "$0")/lib.sh"
@@ -141,7 +141,7 @@ The section of each experiment gives the reasons for differences; [papers.md](pa
     apoidea experiment list
     apoidea experiment run apoidea-proximity -o ~/apoidea/proximity
 
-A run first prints the expected time on two cores with default options: at most two minutes, twenty for churn. `--quick` makes a smaller run of at
+A run first prints the expected time on two cores with default options: at most two minutes. `--quick` makes a smaller run of at
 most 25 seconds (ipmicra-load: 90). `--brief` prints only the table, shortened to the first three figures of each row and the paper's. `run.json` has
 the options, version, commit ("unknown" if the build has none), command line and machine.
 

@@ -63,7 +63,7 @@ func TestExperimentWritesItsTable(t *testing.T) {
 	if err := os.WriteFile(rtt, []byte(strings.ReplaceAll(matrix.String(), ",\n", "\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, _, err := executeExperiment(t, &globals{json: true}, "run", "churn", "-o", dir, "--rtt", rtt, "--peers", "2", "--hours", "0.01", "--seed", "3")
+	out, _, err := executeExperiment(t, &globals{json: true}, "run", "churn", "-o", dir, "--rtt", rtt, "--peers", "20", "--hours", "0.01", "--seed", "3")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,9 +8,30 @@ import (
 	"github.com/apoidea/apoidea/dht/dhtsim"
 )
 
+// alarm runs a function at the earliest of the times that it is set to.
+type alarm struct {
+	c  *crawlPeer
+	do func()
+	at time.Time // zero: not set
+}
+
+// set schedules it for a time, unless it is set to an earlier one; the zero time changes nothing.
+func (a *alarm) set(at time.Time) {
+	if at.IsZero() || !a.at.IsZero() && !at.Before(a.at) {
+		return
+	}
+	a.at = at
+	a.c.Host.After(at.Sub(a.c.world.Now()), func() {
+		if a.at.Equal(at) {
+			a.at = time.Time{}
+			a.do()
+		}
+	})
+}
+
 // TestAlarm goes off at the earliest time that it is set to, once.
 func TestAlarm(t *testing.T) {
-	w := &crawl{population: newPopulation(&dhtsim.World{Seed: 1}, 1, time.Hour, 0)}
+	w := &crawl{population: newPopulation(&dhtsim.World{Seed: 1}, 1, time.Hour)}
 	c := &crawlPeer{Node: w.Join(), world: w}
 	var rang []time.Duration
 	begin := w.Now()

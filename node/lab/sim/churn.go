@@ -126,7 +126,7 @@ type churn struct {
 }
 
 func newChurn(cfg ChurnConfig) *churn {
-	ring := newPopulation(&dhtsim.World{Seed: cfg.Seed, Internet: cfg.Internet}, cfg.Peers, cfg.Session, 0)
+	ring := newPopulation(&dhtsim.World{Seed: cfg.Seed, Internet: cfg.Internet}, cfg.Peers, cfg.Session)
 	ring.length, ring.progress = cfg.For, cfg.Progress
 	return &churn{cfg: cfg, ring: ring}
 }

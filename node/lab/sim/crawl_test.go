@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"flag"
 	"reflect"
 	"testing"
 	"time"
@@ -47,6 +48,25 @@ func TestNothingLostUnderChurn(t *testing.T) {
 	}
 	if again := runCrawl(t, cfg); !reflect.DeepEqual(r, again) {
 		t.Error("the same seed gave another run")
+	}
+}
+
+// The size of TestCrawlUnderChurn; docs/benchmarks.md has figures of 1,000 peers for two hours.
+var (
+	manyPeers = flag.Int("peers", 0, "peers of TestCrawlUnderChurn")
+	manyHours = flag.Float64("hours", 2, "virtual hours of churn")
+	manySeed  = flag.Uint64("seed", 1, "seed of all random draws")
+)
+
+// TestCrawlUnderChurn simulates -peers peers and logs the figures. A quarter of the dead peers
+// returns with its disk. Two hours of 1,000 peers take about twenty minutes and 4 GiB.
+func TestCrawlUnderChurn(t *testing.T) {
+	if *manyPeers == 0 {
+		t.Skip("-peers is not set")
+	}
+	r := runCrawl(t, CrawlConfig{Seed: *manySeed, Peers: *manyPeers, For: time.Duration(*manyHours * float64(time.Hour)), Return: 0.25})
+	if r.Lost != 0 || r.Extra != 0 || r.Overlaps != 0 || !r.Finished {
+		t.Errorf("%+v, lost %v", r.SiteAudit, r.LostURLs)
 	}
 }
 

@@ -32,13 +32,10 @@ type population struct {
 	err        error                // ends the run
 }
 
-// newPopulation returns a ring without peers. Sessions are given by their median, and a fraction of
-// the crashed peers returns.
-func newPopulation(world *dhtsim.World, peers int, session time.Duration, returning float64) *population {
+// newPopulation returns a ring without peers. Sessions are given by their median.
+func newPopulation(world *dhtsim.World, peers int, session time.Duration) *population {
 	mean := float64(session) / math.Ln2
-	p := &population{
-		Sim: dhtsim.NewSim(*world), session: time.Duration(mean), arrivals: time.Duration(mean / float64(peers) / max(1-returning, 1e-3)),
-	}
+	p := &population{Sim: dhtsim.NewSim(*world), session: time.Duration(mean), arrivals: time.Duration(mean / float64(peers))}
 	p.crash = p.kill
 	return p
 }

@@ -33,10 +33,6 @@ const (
 // destinations there are. Links that were not accepted are retried after a pause, at the then
 // presumed owner.
 type Mailbox struct {
-	// Patient makes retried links wait together with the queued links of their peer. Otherwise all of
-	// those are sent at once.
-	Patient bool
-
 	believed func(ring.Key) string
 	queues   []*queue // in order of creation, none of them full
 	byPeer   map[string]*queue
@@ -116,7 +112,7 @@ func (b *Mailbox) Next(now time.Time) (Batch, bool) {
 		links := b.parked[0].links
 		b.parked[0], b.parked = parked{}, b.parked[1:]
 		for i := range links {
-			b.gather(&links[i], now, !b.Patient)
+			b.gather(&links[i], now, true)
 		}
 	}
 	if len(b.full) > 0 {

@@ -72,8 +72,8 @@ const (
 	batchLinks    = 256
 	batchDigests  = 64
 	// linkBytes and digestBytes are the sizes of a link and a digest in a message. replicaBytes is
-	// the size of a page's records for one replica: half of the 1.7 kB for two in the churn
-	// experiment.
+	// the size of a page's records for one replica: half of the 1.7 kB for two in TestCrawlUnderChurn
+	// of node/lab/sim.
 	linkBytes    = 100
 	digestBytes  = 100
 	replicaBytes = 875

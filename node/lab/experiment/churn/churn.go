@@ -1,35 +1,25 @@
-// Package churn simulates joining and dying peers during a crawl, and compares their final records
-// with the truth.
+// Package churn simulates peers of a ring that join and die, and compares the owners with the truth.
 package churn
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
-	"github.com/apoidea/apoidea/dht/dhtsim"
 	"github.com/apoidea/apoidea/node/lab/experiment/report"
 	"github.com/apoidea/apoidea/node/lab/experiment/trial"
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
 	"github.com/apoidea/apoidea/node/lab/sim"
 )
 
-// Churn tests that no page is lost while peers join and die.
+// Churn measures how soon owners are correct while peers join and die.
 var Churn = trial.Experiment{
 	Name:  "churn",
-	About: "peers join and die: wrong owners, lost pages, repeated fetches, cost",
-	Long: `Two simulations in virtual time. Sessions are exponential with a median of 60 minutes and end with deaths, half of them silent. Joining peers keep the number of peers constant.
-
-The ring alone, with ten times --peers (10,000) for a thirtieth of --hours. Owners are compared with the global truth; then a tenth of all peers dies at once.
-
-Peers with the logic of the node, --peers (1,000) for --hours (2): ring, owners of hosts and bodies, replication, record handoff, outboxes, workers. A quarter of the dead peers
-returns with its disk, after ten minutes on average. They crawl a synthetic web with one host per peer, whose servers log all requests. The owners' final records are compared
-with that web. Not simulated: robots.txt, archive, owners of jobs, bytes below the messages. The defaults take about twenty minutes on two cores and 4 GiB; --peers 300 takes a
-third of that.`,
+	About: "peers of a ring join and die: wrong owners, cost",
+	Long: `A ring of --peers (10,000) in virtual time. Sessions are exponential with a median of 60 minutes and end with deaths, half of them silent. Joining peers keep the number of
+peers constant for --hours (four minutes). Owners are compared with the global truth; then a tenth of all peers dies at once. A crawl under churn is a test: TestCrawlUnderChurn of
+node/lab/sim.`,
 	Run: runChurn,
 }
 
@@ -38,46 +28,23 @@ func runChurn(ctx context.Context, o *trial.Options, r *report.Report, progress 
 	if err != nil {
 		return err
 	}
-	peers, hours := o.Count(trial.Either(o, 1000, 40)), cmp.Or(o.Hours, trial.Either(o, 2, 0.3))
-	r.Input("peers", peers)
-	r.Input("hours", hours)
-	length := time.Duration(hours * float64(time.Hour))
-	ring := sim.ChurnConfig{Seed: o.Seed, Peers: ringShare * peers, For: length / ringHours, Internet: net}
-	nodes := sim.CrawlConfig{Seed: o.Seed, Peers: peers, For: length, Return: returning, Internet: net}
-	nodes.Progress = func(done, all time.Duration) { // the crawl takes longer than the ring alone
+	cfg := sim.ChurnConfig{
+		Seed: o.Seed, Peers: o.Count(trial.Either(o, 10_000, 400)), For: o.Length(trial.Either(o, 4*time.Minute, 36*time.Second)), Internet: net,
+	}
+	cfg.Progress = func(done, all time.Duration) {
 		share := done.Seconds() / all.Seconds()
-		progress(fmt.Sprintf("crawl %.0f %% of virtual time", 100*share), share)
+		progress(fmt.Sprintf("%.0f %% of virtual time", 100*share), share)
 	}
-
-	g, ctx := errgroup.WithContext(ctx)
-	var alone *sim.ChurnReport
-	var crawl *sim.CrawlReport
-	g.Go(func() (err error) {
-		alone, err = sim.RunChurn(ctx, ring)
-		return err
-	})
-	g.Go(func() (err error) {
-		crawl, err = sim.RunCrawl(ctx, nodes)
-		return err
-	})
-	if err := g.Wait(); err != nil {
+	r.Input("peers", cfg.Peers)
+	r.Input("hours", cfg.For.Hours())
+	alone, err := sim.RunChurn(ctx, cfg)
+	if err != nil {
 		return err
 	}
-	ringTable(r, fmt.Sprintf("ring-%d", ring.Peers), alone)
-	crawlTable(r, fmt.Sprintf("nodes-%d", peers), crawl)
-	ringPlots(r, ring.Peers, alone)
-	crawlPlots(r, peers, crawl)
+	ringTable(r, fmt.Sprintf("ring-%d", cfg.Peers), alone)
+	ringPlots(r, cfg.Peers, alone)
 	return nil
 }
-
-const (
-	// ringShare is the factor on the number of peers of the ring alone, ringHours its part of the
-	// time.
-	ringShare = 10
-	ringHours = 30
-	// returning is the share of dead peers of the crawl that return with their disk.
-	returning = 0.25
-)
 
 func ringTable(r *report.Report, row string, c *sim.ChurnReport) {
 	t := &r.Table
@@ -138,80 +105,4 @@ func ringPlots(r *report.Report, peers int, c *sim.ChurnReport) {
 		}
 	}
 	r.Plots = append(r.Plots, plot)
-}
-
-func crawlTable(r *report.Report, row string, c *sim.CrawlReport) {
-	t := &r.Table
-	pages := float64(c.Found)
-	finished := math.NaN()
-	if c.Finished {
-		finished = c.Took.Minutes()
-	}
-	t.Add(row, "died", "peers", float64(c.Died))
-	t.Add(row, "born", "peers", float64(c.Born))
-	t.Add(row, "returned", "peers", float64(c.Returned))
-	t.Add(row, "pages", "pages", float64(c.Truth))
-	t.Add(row, "lost", "pages", float64(c.Lost))
-	t.Add(row, "lost_by_quarantine", "pages", float64(c.Quarantined))
-	t.Add(row, "beyond_truth", "pages", float64(c.Extra))
-	t.Add(row, "refetched", "% of requests", 100*float64(c.Refetched)/float64(c.Requests))
-	t.Add(row, "two_workers_at_once", "requests", float64(c.Overlaps))
-	t.Add(row, "delay_not_kept", "requests", float64(c.Impolite))
-	t.Add(row, "leases_lapsed", "leases", float64(c.Lapsed))
-	t.Add(row, "records_moved", "records", float64(c.Moved))
-	t.Add(row, "finished_after", "min", finished)
-	t.Add(row, "load_max_over_mean", "requests", report.Spread(c.Loads))
-	t.Add(row, "hosts_owned_max_over_mean", "hosts", report.Spread(c.HostLoads))
-	for p := range sim.Purposes {
-		if c.Sent[p].Calls > 0 {
-			t.Add(row, "bytes_"+sim.Word(p), "B/page", float64(c.Sent[p].Bytes)/pages)
-		}
-	}
-	t.Add(row, "upkeep_bytes", "B/peer/s", float64(c.Sent[dhtsim.Upkeep].Bytes)/c.PeerSeconds)
-}
-
-func crawlPlots(r *report.Report, peers int, c *sim.CrawlReport) {
-	s := report.Series{Name: "crawl", Columns: []string{"minutes", "peers", "requests", "refetched", "urls_done", "urls_pending", "keys_not_with_owner_pct"}}
-	for p := range sim.Purposes {
-		s.Columns = append(s.Columns, sim.Word(p)+"_bytes")
-	}
-	var at []float64
-	traffic := make([][]float64, sim.Purposes)
-	last := &sim.CrawlSample{}
-	for i := range c.Samples {
-		p := &c.Samples[i]
-		row := []float64{
-			p.At.Minutes(), float64(p.Peers), float64(p.Requests), float64(p.Refetched), float64(p.Done), float64(p.Pending), 100 * (1 - p.Owned),
-		}
-		for purpose := range sim.Purposes {
-			row = append(row, float64(p.Bytes[purpose]))
-			per := (p.At - last.At).Seconds() * float64(p.Peers)
-			traffic[purpose] = append(traffic[purpose], float64(p.Bytes[purpose]-last.Bytes[purpose])/per)
-		}
-		s.Rows = append(s.Rows, row)
-		at = append(at, p.At.Minutes())
-		last = p
-	}
-	requests := s.Line("requests to sites", 2)
-	requests.Dashed = true
-	load := report.Ranked("requests of a worker", c.Loads)
-	loads := report.NewSeries("load", "share_of_peers", load.X)
-	loads.Column("requests_per_hour", load.Y)
-	r.Series = append(r.Series, s, loads)
-	var lines []report.Line
-	for p := range sim.Purposes {
-		if c.Sent[p].Calls > 0 {
-			lines = append(lines, report.Line{Label: sim.Word(p), X: at, Y: traffic[p]})
-		}
-	}
-	r.Plots = append(r.Plots,
-		report.Plot{
-			Name: "pages", Title: fmt.Sprintf("A crawl by %d peers, %d of which died", peers, c.Died), X: "minutes", Y: "URLs",
-			Lines: []report.Line{s.Line("with an outcome", 4), s.Line("outstanding", 5), requests},
-		},
-		report.Plot{
-			Name: "load", Title: "Requests per worker", X: "% of peers, least busy first", Y: "requests per hour", Lines: []report.Line{load},
-		},
-		report.Plot{Name: "traffic", Title: "Bytes sent by purpose", X: "minutes", Y: "bytes per peer and second", LogY: true, Lines: lines},
-	)
 }

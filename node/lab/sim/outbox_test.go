@@ -16,7 +16,7 @@ import (
 // linksTimeout is the timeout of one batch.
 const linksTimeout = 10 * time.Second
 
-// outbox sends the owner's outgoing links in the batches of a mailbox.
+// outbox sends the owner's outgoing links in the batches of a hosts.
 type outbox struct {
 	c    *crawlPeer
 	box  *hosts.Mailbox
@@ -28,7 +28,6 @@ func newOutbox(c *crawlPeer) *outbox {
 		p, _ := c.Guess(key)
 		return string(p.ID)
 	})
-	box.Patient = true // unlike the node, as for the figures of docs/experiments.md
 	b := &outbox{c: c, box: box}
 	b.next = alarm{c: c, do: b.pump}
 	return b
@@ -84,7 +83,7 @@ func (b *outbox) leave(batch hosts.Batch) {
 
 // send sends a batch to one peer. It looks up owners that moved for the next attempt.
 func (b *outbox) send(to peer.ID, links []owner.OutLink) {
-	b.c.deliver(to, message(links), func(r *wire.LinksReply, err error) {
+	b.c.deliver(to, hosts.Message(links), func(r *wire.LinksReply, err error) {
 		if err != nil {
 			if to != b.c.Peer.ID {
 				b.c.Lookup(links[0].Key, func(dht.Lookup, error) {})
@@ -106,18 +105,6 @@ func (b *outbox) send(to peer.ID, links []owner.OutLink) {
 func (b *outbox) back(taken int, left []owner.OutLink) {
 	b.box.Back(b.c.world.Now(), taken, left)
 	b.pump()
-}
-
-// message has all its columns, unlike the node's, as for the figures of docs/experiments.md.
-func message(links []owner.OutLink) *wire.Links {
-	m := hosts.Message(links)
-	if m.Hops == nil {
-		m.Hops = make([]byte, len(links))
-	}
-	if m.Kind == nil {
-		m.Kind = make([]byte, len(links))
-	}
-	return m
 }
 
 // deliver sends a batch of links to a peer's owner.

@@ -1,9 +1,7 @@
 package sim
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -81,20 +79,9 @@ func (c *CrawlConfig) web() webgen.Config {
 	return w
 }
 
-// CrawlSample is one observation of the crawl.
-type CrawlSample struct {
-	At                  time.Duration   // since the job was posted
-	Peers               int             // live peers
-	Requests, Refetched int             // since the job was posted, as in SiteAudit
-	Done, Pending       int64           // URLs with and without an outcome, by the live owners
-	Owned               float64         // fraction of keys served by their owner
-	Bytes               [Purposes]int64 // since the job was posted, by purpose
-}
-
 // CrawlReport is the result of a crawl.
 type CrawlReport struct {
-	Samples              []CrawlSample // by time
-	Born, Died, Returned int           // peers that arrived, crashed, and returned with their disk
+	Born, Died, Returned int // peers that arrived, crashed, and returned with their disk
 	// Finished reports whether nothing was pending in the end, Took the time since the job was posted.
 	Finished bool
 	Took     time.Duration // from posting to the end
@@ -111,11 +98,6 @@ type CrawlReport struct {
 	Moved int64
 	// Sent is the traffic since the job was posted, by purpose.
 	Sent [Purposes]dhtsim.Traffic
-	// PeerSeconds is the total lifetime of peers since then.
-	PeerSeconds float64
-	// Loads are the requests per hour of peers that lived at least ten minutes, ascending; HostLoads
-	// the numbers of hosts that each live peer owned in the middle of the run.
-	Loads, HostLoads []float64
 	// LostURLs has some of the lost URLs, for debugging.
 	LostURLs []string
 }
@@ -131,7 +113,6 @@ type crawl struct {
 
 	begin      time.Duration
 	sentBefore dhtsim.Sent
-	started    map[*crawlPeer]time.Duration
 	broken     int
 	moved      int64
 }
@@ -162,18 +143,17 @@ func RunCrawl(ctx context.Context, cfg CrawlConfig) (*CrawlReport, error) {
 func newCrawl(cfg CrawlConfig) (*crawl, error) {
 	world := dhtsim.World{Seed: cfg.Seed, Internet: cfg.Internet, First: cfg.Hosts}
 	w := &crawl{
-		population: newPopulation(&world, cfg.Peers, cfg.Session, cfg.Return), cfg: cfg, sites: newSites(cfg.web(), cfg.Delay),
-		byID: make(map[peer.ID]*crawlPeer), started: make(map[*crawlPeer]time.Duration),
+		population: newPopulation(&world, cfg.Peers, cfg.Session), cfg: cfg, sites: newSites(cfg.web(), cfg.Delay),
+		byID: make(map[peer.ID]*crawlPeer),
 	}
+	w.arrivals = time.Duration(float64(w.arrivals) / max(1-cfg.Return, 1e-3))
 	w.length, w.progress, w.crash = cfg.For, cfg.Progress, w.crashed
 	w.OnStart = func(p *dhtsim.Node) {
 		d := new(disk)
 		if before := w.byID[p.Peer.ID]; before != nil {
 			d = before.disk
 		}
-		c := newCrawlPeer(w, p, d)
-		w.byID[p.Peer.ID] = c
-		w.started[c] = w.Elapsed()
+		w.byID[p.Peer.ID] = newCrawlPeer(w, p, d)
 	}
 	w.OnEvent = func(p *dhtsim.Node, e dht.Event) { w.byID[p.Peer.ID].happened(e) }
 	var err error
@@ -220,20 +200,14 @@ func (w *crawl) crawl(ctx context.Context) error {
 		if err := w.run(ctx, time.Minute); err != nil {
 			return err
 		}
-		w.sample()
-		if w.Elapsed()-w.begin >= w.cfg.For {
-			w.alive = false
+		if w.Elapsed()-w.begin < w.cfg.For {
+			continue
 		}
-		if w.alive && w.report.HostLoads == nil && w.Elapsed()-w.begin >= w.cfg.For/2 {
-			w.hostLoads()
-		}
-		if s := &w.report.Samples[len(w.report.Samples)-1]; !w.alive && s.Pending == 0 && s.Done > 0 && s.Owned > 1-1e-9 {
+		w.alive = false
+		if done, pending := w.counts(); pending == 0 && done > 0 && w.Coverage().Owned > 1-1e-9 {
 			w.report.Finished = true
 			break
 		}
-	}
-	if w.report.HostLoads == nil {
-		w.hostLoads()
 	}
 	w.report.Took = w.Elapsed() - w.begin
 	return nil
@@ -243,7 +217,7 @@ func (w *crawl) crawl(ctx context.Context) error {
 func (w *crawl) crashed(p *dhtsim.Node) {
 	c := w.byID[p.Peer.ID]
 	w.kill(p)
-	w.ended(c)
+	w.report.Lapsed += int(c.worker.visits.Counts().Lapsed)
 	rest := &crawlPeer{Node: p, world: w} // only the identity remains
 	w.byID[p.Peer.ID] = rest
 	if w.Rand.Float64() >= w.cfg.Return {
@@ -259,47 +233,17 @@ func (w *crawl) crashed(p *dhtsim.Node) {
 	})
 }
 
-// ended adds the peer's work to the totals.
-func (w *crawl) ended(c *crawlPeer) {
-	lived := w.Elapsed() - max(w.started[c], w.begin)
-	delete(w.started, c)
-	w.report.PeerSeconds += lived.Seconds()
-	w.report.Lapsed += int(c.worker.visits.Counts().Lapsed)
-	if lived >= leastLife {
-		w.report.Loads = append(w.report.Loads, float64(c.worker.pages)/lived.Hours())
-	}
-}
-
-// leastLife is the minimum lifetime of a peer in Loads.
-const leastLife = 10 * time.Minute
-
-// sample observes all live peers.
-func (w *crawl) sample() {
-	s := CrawlSample{
-		At: w.Elapsed() - w.begin, Peers: w.Size(), Requests: w.sites.audit.Requests, Refetched: w.sites.audit.Refetched, Owned: w.Coverage().Owned,
-	}
+// counts returns the URLs with and without an outcome, by the live owners.
+func (w *crawl) counts() (done, pending int64) {
 	for _, p := range w.Living() {
 		if !p.Started() {
 			continue
 		}
 		counts := w.byID[p.Peer.ID].owner.Counts(w.spec.ID)
-		s.Pending += counts.Outstanding()
-		s.Done += counts.Done
+		pending += counts.Outstanding()
+		done += counts.Done
 	}
-	for purpose := range Purposes {
-		s.Bytes[purpose] = w.Sent[purpose].Bytes - w.sentBefore[purpose].Bytes
-	}
-	w.report.Samples = append(w.report.Samples, s)
-}
-
-func (w *crawl) hostLoads() {
-	w.report.HostLoads = []float64{}
-	for _, p := range w.Living() {
-		if p.Started() {
-			w.report.HostLoads = append(w.report.HostLoads, float64(w.byID[p.Peer.ID].owner.Totals().HostsOwned))
-		}
-	}
-	slices.Sort(w.report.HostLoads)
+	return done, pending
 }
 
 // judge compares the state of the live owners with the truth.
@@ -312,7 +256,7 @@ func (w *crawl) judge() {
 			continue
 		}
 		c := w.byID[p.Peer.ID]
-		w.ended(c)
+		w.report.Lapsed += int(c.worker.visits.Counts().Lapsed)
 		var cursor owner.Cursor
 		for {
 			next, err := c.owner.URLs(cursor, 1000, func(_ job.ID, f *owner.Final) {
@@ -356,7 +300,6 @@ func (w *crawl) judge() {
 			Calls: w.Sent[purpose].Calls - w.sentBefore[purpose].Calls, Bytes: w.Sent[purpose].Bytes - w.sentBefore[purpose].Bytes,
 		}
 	}
-	slices.SortFunc(r.Loads, cmp.Compare)
 }
 
 // request is a call to the process that a peer runs on arrival: it may have crashed and restarted

@@ -41,7 +41,6 @@ type worker struct {
 	next     alarm // for the next visit
 	watching bool  // a check of leases is scheduled for the next expiry
 	known    map[uint64]struct{}
-	pages    int
 }
 
 // speaker sends the messages of one session.
@@ -219,12 +218,10 @@ func (w *worker) fetch(v *visits.Visit) {
 		}
 		w.look()
 	})
-	w.sessions.Changed(w.now(), l) // unlike the node, as for the figures of docs/experiments.md
 }
 
 // page claims the body of a page and reports it.
 func (w *worker) page(l *session.Lease, it *reports.Item, f *wire.Fetched, digest [32]byte) {
-	w.pages++
 	if link.Outcome(f.GetOutcome()) != link.OutcomeOK { // one of its constants
 		w.report(l, it, f, &outcome{digest: digest})
 		return
