@@ -17,7 +17,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
-	"github.com/multiformats/go-multiaddr"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 	"github.com/prometheus/client_golang/prometheus"
@@ -388,7 +387,7 @@ func Short(id peer.ID) string {
 // FirstIP returns the IP address of the first multiaddr that has one, preferring public ones.
 func FirstIP(addrs []string) (first netip.Addr) {
 	for _, s := range addrs {
-		m, err := multiaddr.NewMultiaddr(s)
+		m, err := ma.NewMultiaddr(s)
 		if err != nil {
 			continue
 		}

@@ -1,4 +1,4 @@
-package settings_test
+package settings
 
 import (
 	"errors"
@@ -11,12 +11,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/settings"
 )
 
 func anyURL(string) error { return nil }
 
-func all(t *testing.T, l *settings.SeedList) (urls []string) {
+func all(t *testing.T, l *SeedList) (urls []string) {
 	t.Helper()
 	if err := l.Each(t.Context(), 7, func(part []string) error {
 		urls = append(urls, part...)
@@ -27,9 +26,9 @@ func all(t *testing.T, l *settings.SeedList) (urls []string) {
 	return urls
 }
 
-func opened(t *testing.T, text string) *settings.SeedList {
+func opened(t *testing.T, text string) *SeedList {
 	t.Helper()
-	l, err := settings.OpenSeeds("-", strings.NewReader(text), anyURL)
+	l, err := OpenSeeds("-", strings.NewReader(text), anyURL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +47,7 @@ func TestList(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	same, err := settings.OpenSeeds(file, nil, anyURL)
+	same, err := OpenSeeds(file, nil, anyURL)
 	if err != nil || string(same.Digest) != string(l.Digest) {
 		t.Fatalf("from a file: %v", err)
 	}
@@ -77,7 +76,7 @@ func TestForeignLists(t *testing.T) {
 	if !slices.Equal(l.First, want) || !slices.Equal(all(t, l), want) {
 		t.Errorf("URLs %q, want %q", l.First, want)
 	}
-	if _, err := settings.OpenSeeds("-", strings.NewReader("http://a.example/\r\nftp://a.example/\rhttp://a.example/"), anyURL); err == nil || !strings.Contains(err.Error(), "line 2") {
+	if _, err := OpenSeeds("-", strings.NewReader("http://a.example/\r\nftp://a.example/\rhttp://a.example/"), anyURL); err == nil || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("wrong line 2: %v", err)
 	}
 }
@@ -86,7 +85,7 @@ func TestForeignLists(t *testing.T) {
 // is of them counted.
 func TestWrongLines(t *testing.T) {
 	text := "http://a.example/\ngopher://a.example/\n" + strings.Repeat("x", 100_000) + "\nhttp://no.example/\n" + strings.Repeat("ftp://a.example/\n", 20)
-	_, err := settings.OpenSeeds("-", strings.NewReader(text), func(url string) error {
+	_, err := OpenSeeds("-", strings.NewReader(text), func(url string) error {
 		if url == "http://no.example/" {
 			return errors.New("not this one")
 		}
@@ -101,7 +100,7 @@ func TestWrongLines(t *testing.T) {
 		t.Errorf("too much: %v", err)
 	}
 	for name, want := range map[string]string{"": "no such file", t.TempDir(): "is a directory", "-": "contains no URL"} {
-		if _, err := settings.OpenSeeds(name, strings.NewReader("# nothing\n"), anyURL); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := OpenSeeds(name, strings.NewReader("# nothing\n"), anyURL); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -136,7 +135,7 @@ func TestMillion(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			const n = 1_000_000
-			l, err := settings.OpenSeeds("-", lines(n, row.line), anyURL)
+			l, err := OpenSeeds("-", lines(n, row.line), anyURL)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -166,7 +165,7 @@ func FuzzList(f *testing.F) {
 	f.Add("http://a.example/\n# c\n")
 	f.Add("\ufeff\r\n\x00\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		l, err := settings.OpenSeeds("-", strings.NewReader(text), anyURL)
+		l, err := OpenSeeds("-", strings.NewReader(text), anyURL)
 		if err != nil {
 			return
 		}

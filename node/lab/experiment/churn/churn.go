@@ -1,4 +1,5 @@
-// Package churn simulates peers of a ring that join and die, and compares the owners with the truth.
+// Package churn simulates peers of a ring that join and die, and compares the owners with the
+// truth.
 package churn
 
 import (
