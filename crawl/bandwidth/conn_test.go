@@ -59,45 +59,10 @@ func TestConnWhole(t *testing.T) {
 			t.Errorf("cap %d: wrote %d: %v", rate, n, err)
 		}
 		wg.Wait()
-		c.Rest()
 		if down, up := line.Down.Used(Sites), line.Up.Used(Sites); down != int64(len(data)) || up != int64(len(data)) {
 			t.Errorf("cap %d: counted %d down, %d up, want %d", rate, down, up, len(data))
 		}
 	}
-}
-
-// TestConnKernel: what the kernel takes in before it is read is paid for, by a question in advance,
-// and when it came unasked as soon as it is seen; what was paid for and did not come is given back.
-func TestConnKernel(t *testing.T) {
-	const rate, size = 1_000_000, 500
-	line := NewLine(rate)
-	c, far := pair(t, line)
-	used := func(what string, want int) {
-		t.Helper()
-		if n := line.Down.Used(Sites); n != int64(want) {
-			t.Errorf("%s: %d bytes used, want %d", what, n, want)
-		}
-	}
-	send := func() {
-		t.Helper()
-		if _, err := far.Write(make([]byte, size)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(c, make([]byte, size)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := c.Write([]byte("?")); err != nil {
-		t.Fatal(err)
-	}
-	used("a question", buffer(rate))
-	send()
-	c.Rest()
-	used("its answer", size)
-	send()
-	used("what nobody asked for, and as much again that may come in its place", 3*size)
-	c.Rest()
-	used("nothing more came", 2*size)
 }
 
 // TestConnIdle: a connection with nothing to read takes nothing from others, and its end and its
@@ -123,15 +88,13 @@ func TestConnIdle(t *testing.T) {
 	}
 }
 
-// TestConnDeadline: a deadline ends the wait for a turn, also one that is moved meanwhile, and so
-// does Close.
-func TestConnDeadline(t *testing.T) {
+// TestConnAborted: a deadline that has passed ends the wait for the limiter, and so does Close.
+func TestConnAborted(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		end  func(c *Conn) error
 	}{
-		{"a deadline in time", func(c *Conn) error { return c.SetWriteDeadline(time.Now().Add(time.Second)) }},
-		{"one that has passed", func(c *Conn) error { return c.SetDeadline(time.Unix(1, 0)) }},
+		{"deadline", func(c *Conn) error { return c.SetDeadline(time.Unix(1, 0)) }},
 		{"Close", (*Conn).Close},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -157,7 +120,7 @@ func TestConnDeadline(t *testing.T) {
 				if !errors.As(err, &timeout) || !timeout.Timeout() {
 					t.Errorf("Write: %v", err)
 				}
-				if d := time.Since(begun); d > time.Second {
+				if d := time.Since(begun); d > 0 {
 					t.Errorf("it ended after %v", d)
 				}
 			})

@@ -30,14 +30,13 @@
 //
 // # The limiter
 //
-// The limiter grants 0.97 of the limit in rounds of 18 ms. It counts the last second, and never
-// grants more than 0.98 of the limit in any second. A read first waits until data is available,
-// then for the limiter, then reads; so an idle connection reserves no bandwidth.
+// The limiter is a token bucket (golang.org/x/time/rate) of 0.95 of the limit that holds 30 ms, so
+// no second has more than 0.98 of the limit. Two classes that wait get pieces in turn. A read first
+// waits until data is available, then for the limiter, then reads; so an idle connection reserves
+// no bandwidth.
 //
 // A kernel receives part of an answer before a program reads it, and these bytes cross the link
-// without a request. So the receive buffer of a connection is kept small, and a connection to a
-// site pays for its buffer before the request is written. Each read then pays for the bytes that
-// replace those read, and each check of the connection settles the difference. A connection that
-// was made under a higher limit is replaced, as its kernel has already offered the sender a larger
-// window. The kernel's part is not counted for connections to peers.
+// without a request. So the receive buffer of a connection is kept small. A connection that was
+// made under a higher limit is replaced when it is idle, as its kernel has already offered the
+// sender a larger window.
 package bandwidth

@@ -134,12 +134,9 @@ func (m *meter) rest() {
 	if m.most.Load() > 0 {
 		m.allow(idleNoise)
 	}
-	if c, ok := m.Conn.(*bandwidth.Conn); ok {
-		c.Rest()
-	}
 }
 
-// outgrown reports whether the limit of unsolicited bytes exceeds the line's current rate limit.
+// outgrown reports whether the connection was made under a higher bandwidth limit.
 func (m *meter) outgrown() bool {
 	c, ok := m.Conn.(*bandwidth.Conn)
 	return ok && c.Outgrown()
