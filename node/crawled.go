@@ -20,7 +20,6 @@ import (
 	"github.com/apoidea/apoidea/node/services/hosts"
 	"github.com/apoidea/apoidea/node/services/jobs"
 	"github.com/apoidea/apoidea/node/services/rpc"
-	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
@@ -85,7 +84,7 @@ func (n *Node) crawling() crawling.Config {
 func (n *Node) crawled() crawling.Deps {
 	return crawling.Deps{
 		Self: n.ring.net.Self(), Router: n.router, Send: n.sendSession, Content: n.contents, Bodies: n.bodies, Jobs: jobs.Worked{Registry: n.registry}, OptOuts: n.optOuts, Permits: n.permits, Clock: n.clock.clock,
-		Servers: n.store.Keyspace(storage.KeyspaceServers), Fetched: n.metrics.Fetched, Outcome: n.outcome, Log: n.log,
+		Fetched: n.metrics.Fetched, Outcome: n.outcome, Log: n.log,
 		Paused: func() bool { return n.limits.Paused() },
 	}
 }

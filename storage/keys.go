@@ -8,7 +8,6 @@ package storage
 //	prefix          owner           key after the prefix
 //	KeyspaceContent dedup           ring position of the digest (32 bytes)
 //	KeyspaceBodies  node/services/crawling   SHA-256 of a body in this peer's archive (32 bytes)
-//	KeyspaceServers crawl/bandwidth the IP address of a web server (4 or 16 bytes)
 //	KeyspaceDomains crawl/domain    ring position of the registrable domain (16 bytes), then the layout of its store
 //	KeyspaceFormat  storage         "format": how records are laid out, see format.go
 //	KeyspaceHosts   crawl/owner     a kind; of hosts 'h', ring position (16 bytes), then the layout of crawl/owner, keys.go
@@ -19,7 +18,6 @@ package storage
 //	KeyspaceSubnets node/services/subnets    ring position of the subnet or organisation (16 bytes), a kind; of an index then the range of the entry
 const (
 	KeyspaceBodies  byte = 'a'
-	KeyspaceServers byte = 'b'
 	KeyspaceContent byte = 'c'
 	KeyspaceDomains byte = 'd'
 	KeyspaceFormat  byte = 'f'

@@ -26,7 +26,7 @@
 //   - A download delayed by the limiter does not change the paper's estimates. Ours lets it raise
 //     an estimate, never lower it.
 //
-// The estimates are in the store, for 4,096 servers at most.
+// The estimates are in memory, for 4,096 servers at most, and start empty.
 //
 // # The limiter
 //

@@ -1,12 +1,12 @@
 package bandwidth
 
 import (
-	"cmp"
-	"container/list"
 	"math"
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 const (
@@ -15,8 +15,7 @@ const (
 	// al., 3).
 	defaultK     = 0.3
 	defaultSigma = 120.0
-	// defaultServers bounds the stored servers; at about 250 bytes each in memory, they cost a
-	// megabyte.
+	// defaultServers bounds the known servers; at about 250 bytes each they cost a megabyte.
 	defaultServers = 4096
 
 	hours = 24
@@ -44,22 +43,17 @@ type EstimatesConfig struct {
 type Estimates struct {
 	cfg      EstimatesConfig
 	holidays map[string]bool
-	servers  map[netip.Addr]*server
-	used     list.List // of *server, most recently used first
-	changed  map[netip.Addr]bool
+	servers  *simplelru.LRU[netip.Addr, *server]
 	learnt   int
 	medians  [cells]median
 }
 
 // server is the estimate of one server.
 type server struct {
-	addr  netip.Addr
 	rates [cells]float32 // bytes a second, from the request to the last byte
 	// flow and wait are used by governor ours: bytes a second after the first byte, and seconds until
 	// it.
 	flow, wait float32
-	usedAt     int64 // seconds since 1970
-	place      *list.Element
 }
 
 // median is a cached median, with the number of downloads when it was computed.
@@ -82,7 +76,8 @@ func NewEstimates(cfg EstimatesConfig) *Estimates {
 	if cfg.Location == nil {
 		cfg.Location = time.Local
 	}
-	e := &Estimates{cfg: cfg, holidays: make(map[string]bool), servers: make(map[netip.Addr]*server), changed: make(map[netip.Addr]bool)}
+	e := &Estimates{cfg: cfg, holidays: make(map[string]bool)}
+	e.servers, _ = simplelru.NewLRU[netip.Addr, *server](cfg.Servers, nil) // positive
 	for _, day := range cfg.Holidays {
 		e.holidays[day] = true
 	}
@@ -90,15 +85,14 @@ func NewEstimates(cfg EstimatesConfig) *Estimates {
 }
 
 // Len returns the number of servers in the table.
-func (e *Estimates) Len() int { return len(e.servers) }
+func (e *Estimates) Len() int { return e.servers.Len() }
 
 // Rate returns B(u): the expected rate of a download from a server that begins now, in bytes a
 // second, and whether the server is known. For an unknown one it is the median of the known ones,
 // and zero without any.
 func (e *Estimates) Rate(now time.Time, addr netip.Addr) (rate float64, known bool) {
 	cell, _ := e.cell(now)
-	if s := e.servers[addr]; s != nil {
-		e.touch(now, s)
+	if s, ok := e.servers.Get(addr); ok {
 		return float64(s.rates[cell]), true
 	}
 	return e.median(cell), false
@@ -112,9 +106,10 @@ func (e *Estimates) Learn(now time.Time, addr netip.Addr, m float64) {
 	}
 	e.learnt++
 	cell, minute := e.cell(now)
-	s := e.servers[addr]
-	if s == nil {
-		s = e.add(addr)
+	s, ok := e.servers.Get(addr)
+	if !ok {
+		s = new(server)
+		e.servers.Add(addr, s)
 		for i := range s.rates {
 			s.rates[i] = float32(m)
 		}
@@ -125,8 +120,6 @@ func (e *Estimates) Learn(now time.Time, addr netip.Addr, m float64) {
 			s.rates[first+h] = float32((1-a)*float64(s.rates[first+h]) + a*m)
 		}
 	}
-	e.touch(now, s)
-	e.changed[addr] = true
 }
 
 // weight returns a(y): the weight of a measurement y minutes away. The paper prints the exponent
@@ -147,39 +140,17 @@ func (e *Estimates) cell(now time.Time) (cell int, minute float64) {
 	return cell, float64(t.Hour()*60+t.Minute()) + float64(t.Second())/60
 }
 
-// add adds a server, and evicts another one if necessary.
-func (e *Estimates) add(addr netip.Addr) *server {
-	for len(e.servers) >= e.cfg.Servers {
-		e.forget(e.used.Back().Value.(*server))
-	}
-	s := &server{addr: addr}
-	s.place = e.used.PushFront(s)
-	e.servers[addr] = s
-	return s
-}
-
-func (e *Estimates) forget(s *server) {
-	e.used.Remove(s.place)
-	delete(e.servers, s.addr)
-	e.changed[s.addr] = true
-}
-
-func (e *Estimates) touch(now time.Time, s *server) {
-	s.usedAt = now.Unix()
-	e.used.MoveToFront(s.place)
-}
-
 // median returns the median of the known servers; zero without any.
 func (e *Estimates) median(cell int) float64 {
 	m := &e.medians[cell]
-	if len(e.servers) == 0 {
+	if e.servers.Len() == 0 {
 		return 0
 	}
-	if m.rate > 0 && e.learnt-m.at < min(medianEvery, len(e.servers)) {
+	if m.rate > 0 && e.learnt-m.at < min(medianEvery, e.servers.Len()) {
 		return m.rate
 	}
-	rates := make([]float32, 0, len(e.servers))
-	for _, s := range e.servers {
+	rates := make([]float32, 0, e.servers.Len())
+	for _, s := range e.servers.Values() {
 		rates = append(rates, s.rates[cell])
 	}
 	slices.Sort(rates)
@@ -189,8 +160,8 @@ func (e *Estimates) median(cell int) float64 {
 
 // flow returns the rate of a server after the first byte, and the time until it; false if unknown.
 func (e *Estimates) flow(addr netip.Addr) (rate, wait float64, known bool) {
-	s := e.servers[addr]
-	if s == nil || s.flow == 0 {
+	s, ok := e.servers.Peek(addr)
+	if !ok || s.flow == 0 {
 		return 0, 0, false
 	}
 	return float64(s.flow), float64(s.wait), true
@@ -198,8 +169,8 @@ func (e *Estimates) flow(addr netip.Addr) (rate, wait float64, known bool) {
 
 // learnFlow adds a download of a known server.
 func (e *Estimates) learnFlow(addr netip.Addr, rate, wait float64) {
-	s := e.servers[addr]
-	if s == nil || !(rate > 0) || rate > MaxRate || !(wait >= 0) {
+	s, ok := e.servers.Peek(addr)
+	if !ok || !(rate > 0) || rate > MaxRate || !(wait >= 0) {
 		return
 	}
 	if s.flow == 0 {
@@ -208,15 +179,4 @@ func (e *Estimates) learnFlow(addr netip.Addr, rate, wait float64) {
 		s.flow += float32(e.cfg.K) * (float32(rate) - s.flow)
 		s.wait += float32(e.cfg.K) * (float32(wait) - s.wait)
 	}
-	e.changed[addr] = true
-}
-
-// recent returns the servers, the least recently used first.
-func (e *Estimates) recent() []*server {
-	out := make([]*server, 0, len(e.servers))
-	for _, s := range e.servers {
-		out = append(out, s)
-	}
-	slices.SortFunc(out, func(a, b *server) int { return cmp.Or(cmp.Compare(a.usedAt, b.usedAt), a.addr.Compare(b.addr)) })
-	return out
 }

@@ -294,14 +294,6 @@ func (w *Worker) SetBandwidth(rate int64) {
 	w.idle.wakeAll()
 }
 
-// Estimates calls fn with the table of server rates, with the worker's mutex held: fn must not
-// block.
-func (w *Worker) Estimates(fn func(e *bandwidth.Estimates)) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	fn(w.deps.Estimates)
-}
-
 // Resume ends a Pause.
 func (w *Worker) Resume() {
 	w.mu.Lock()

@@ -33,7 +33,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/services/rpc"
-	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
@@ -83,8 +82,6 @@ type Deps struct {
 	OptOuts worker.OptOuts // this peer's own lists
 	Permits worker.Permits // for requests to an address, shared with the ring
 	Clock   worker.Clock   // the lease clock
-	// Servers stores the rates of web servers.
-	Servers *storage.Keyspace
 	// Fetched is called with the duration of an exchange, and whether there was an answer.
 	Fetched func(took time.Duration, answered bool)
 	// Outcome is called with the outcome of each URL; it must not block.
@@ -102,14 +99,13 @@ type Crawl struct {
 
 	deps    Deps
 	archive *archive
-	servers serverRecords
 	untold  []reports.Confirmation // of bodies found after a crash, perhaps not confirmed before
 }
 
 // New opens the archive, and returns a Crawl that starts when the worker runs. After an error
 // nothing is left open.
 func New(cfg Config, d Deps) (c *Crawl, err error) {
-	c = &Crawl{deps: d, servers: serverRecords{d.Servers}}
+	c = &Crawl{deps: d}
 	if c.Fetcher, err = fetch.New(cfg.Fetch); err != nil {
 		return nil, err
 	}
@@ -118,9 +114,6 @@ func New(cfg Config, d Deps) (c *Crawl, err error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	estimates := bandwidth.NewEstimates(bandwidth.EstimatesConfig{Holidays: cfg.Holidays})
-	if err = estimates.Load(c.servers); err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
 	c.Worker, err = worker.New(cfg.Worker, worker.Deps{
 		Owners: sessions{say: d.Send, router: d.Router, log: d.Log}, Fetch: timedFetcher{c.Fetcher, d.Fetched}, Archive: c.archive, Content: d.Content, Jobs: d.Jobs,
 		Clock: d.Clock, Log: d.Log, Estimates: estimates, OptOuts: d.OptOuts, Permits: d.Permits,
