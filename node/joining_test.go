@@ -90,9 +90,9 @@ func TestLonePeerJoinsWhenEntryAppears(t *testing.T) {
 }
 
 // TestCopiedDataDirectory checks that a copy of the data directory of a running peer does not start
-// beside it, and starts once that peer has stopped.
+// beside it, and starts once that peer has stopped. It is not parallel: the search for the other
+// process ends after three seconds, also on a busy machine. Slow: three rings become consistent.
 func TestCopiedDataDirectory(t *testing.T) {
-	t.Parallel()
 	peers := startRing(t, 3)
 	dir, copied := peers[1].cfg.DataDir, t.TempDir()
 	if err := peers[1].stop(); err != nil {
