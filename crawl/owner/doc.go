@@ -38,7 +38,7 @@
 // host or a job, each with a table of its states and a test that drives it alone: search (for a
 // worker), Tenure (of a lease), purges, package budget (of a job) and package outbox. This package
 // handles messages: the entry check, visits of workers, their reports, handoffs, and the end of
-// URLs. parts.go lists the parts in dependency order, so there is no cycle. Package ondisk defines
+// URLs. owner.go lists the parts in dependency order, so there is no cycle. Package ondisk defines
 // the records, and package buffer makes batches of the writes of a step.
 //
 // A change is an event: the ledger lists the accounts that have changed, and a part that changes a
@@ -58,7 +58,7 @@
 //
 // A job is finished when none of its URLs is pending, leased, waiting for a retry or in an outbox.
 // Waits are bounded, but a site may ask for a day (Retry-After), and the backoff of a failing host
-// grows. So each owner reports (crawl/owner/waits.go, node/ops/inspect/patience.go) what waits,
+// grows. So each owner reports (crawl/owner/counts.go, node/ops/inspect/patience.go) what waits,
 // why, and how many URLs have their next try later than --patience: these are *deferred*.
 // --until-idle and --wait end when nothing else is left on the ring, or when nothing was fetched
 // for slightly longer than the patience, since a site may repeat a slightly shorter delay. The

@@ -4,9 +4,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
+	"github.com/apoidea/apoidea/crawl/owner/leases"
 	"github.com/apoidea/apoidea/crawl/owner/ledger"
+	"github.com/apoidea/apoidea/crawl/owner/links"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/crawl/owner/outbox"
+	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
@@ -143,4 +148,141 @@ func (o *Owner) evict() {
 			}
 		}
 	}
+}
+
+// Types of an owner's configuration and of the results of a step.
+type (
+	// Config configures an owner.
+	Config = hosts.Config
+	// Seen is a filter in front of the URL sets.
+	Seen = hosts.Seen
+	// Jobs looks up jobs in memory.
+	Jobs = hosts.Jobs
+	// Ring reports which hosts this peer owns.
+	Ring = hosts.Ring
+	// OptOuts is the local list of opt-outs.
+	OptOuts = hosts.OptOuts
+	// Ready is the result of a step.
+	Ready = hosts.Ready
+	// Place requests a worker for a host.
+	Place = hosts.Place
+	// Placement is the reply to a [Place].
+	Placement = hosts.Placement
+	// Offer offers hosts to a worker.
+	Offer = hosts.Offer
+	// Draw requests a part of a job's budget.
+	Draw = hosts.Draw
+	// Admission asks whether a registrable domain may have one more host in a job.
+	Admission = hosts.Admission
+)
+
+// Counters and waits.
+type (
+	// Counts are the counters of a job.
+	Counts = hosts.Counts
+	// HostCounts are the counters of a job on a host.
+	HostCounts = hosts.HostCounts
+	// RuleLeft are the URLs of a host that a trap rule left.
+	RuleLeft = hosts.RuleLeft
+	// Wait is a reason why URLs wait, and their number.
+	Wait = hosts.Wait
+	// WaitingHost is a host with waiting URLs.
+	WaitingHost = hosts.WaitingHost
+	// PutOff counts the deferred URLs, whose next try is beyond a horizon.
+	PutOff = hosts.PutOff
+)
+
+// Parts of records that other packages read.
+type (
+	// Final is the outcome of a URL.
+	Final = ondisk.Final
+	// Epoch grows with every change of a host's owner or worker.
+	Epoch = ondisk.Epoch
+	// Measurement is the RTT of one candidate to a site.
+	Measurement = ondisk.Measurement
+	// SetID identifies a URL set.
+	SetID = ondisk.SetID
+	// OutLink is a link for the owner of another host.
+	OutLink = outbox.OutLink
+	// Cursor is a position in the iteration over all URLs.
+	Cursor = ondisk.Cursor
+)
+
+// DefaultConfig returns the default configuration of the peer self.
+func DefaultConfig(self string) hosts.Config {
+	c := hosts.Config{Self: self}
+	c.Fill()
+	return c
+}
+
+// parts holds the components of an owner. Each depends only on those above it that were passed to
+// its constructor.
+type parts struct {
+	*hosts.Step
+	jobs     *hosts.JobTable
+	rests    *hosts.Rests
+	domains  *hosts.Domains
+	traps    *hosts.Traps
+	agenda   *hosts.Agenda
+	hosts    *hosts.Table
+	outgoing *links.Outgoing
+	intake   *links.Intake
+	emitter  *links.Emitter
+	placer   *leases.Placer
+	leases   *leases.Leases
+	reviewer *reviewer
+	granter  *leases.Granter
+	outcomes *outcomes
+	importer *importer
+	remover  *remover
+	purger   *purger
+	visits   *visits
+}
+
+func newParts(s *hosts.Step) parts {
+	t := hosts.New(s)
+	l, g := links.New(t), leases.New(t)
+	p := parts{
+		Step: s, jobs: t.Jobs, rests: t.Rests, domains: t.Domains, traps: t.Traps, agenda: t.Agenda, hosts: t.Table,
+		outgoing: l.Outgoing, intake: l.Intake, emitter: l.Emitter, placer: g.Placer, leases: g.Leases, granter: g.Granter,
+	}
+	p.reviewer = &reviewer{Step: s, hosts: p.hosts, agenda: p.agenda, placer: p.placer, leases: p.leases, intake: p.intake}
+	p.outcomes = &outcomes{
+		Step: s, jobs: p.jobs, hosts: p.hosts, traps: p.traps, domains: p.domains, leases: p.leases, emitter: p.emitter,
+	}
+	p.importer = &importer{
+		Step: s, jobs: p.jobs, hosts: p.hosts, outgoing: p.outgoing, leases: p.leases, reviewer: p.reviewer,
+	}
+	p.remover = &remover{Step: s, jobs: p.jobs, hosts: p.hosts, placer: p.placer, leases: p.leases, outgoing: p.outgoing}
+	p.purger = &purger{Step: s, hosts: p.hosts, agenda: p.agenda, traps: p.traps, domains: p.domains}
+	p.visits = &visits{Step: s, jobs: p.jobs, hosts: p.hosts, agenda: p.agenda, leases: p.leases, placer: p.placer, granter: p.granter}
+	return p
+}
+
+// JobChanged applies a new job or a new state of a job. Paused: nothing more is granted, and URLs
+// that are out are finished. Canceled: pending URLs are dropped over the next steps, and outcomes
+// of URLs that are out are still accepted. Part of a step.
+func (o *Owner) JobChanged(id job.ID) {
+	js := o.jobs.ByID[id]
+	if js == nil {
+		return
+	}
+	js.Spec, js.State, js.Known = o.Specs.Job(id)
+	o.reviewer.job(js)
+}
+
+// Drawn applies the reply to a Draw; nil if there was none. Part of a step.
+func (o *Owner) Drawn(d hosts.Draw, reply *wire.JobReply) {
+	js := o.jobs.ByID[d.Job]
+	if js == nil || !js.Budget.Drawing || !js.Budget.Answered(d.Draw, reply, o.Now) {
+		return
+	}
+	if js.Budget.Changed {
+		o.jobs.Changed(js)
+	}
+	if reply.GetExhausted() && !o.jobs.Affords(js) && !js.Exhausted() {
+		js.Exhaust()
+		o.jobs.Changed(js)
+	}
+	o.reviewer.job(js)
 }

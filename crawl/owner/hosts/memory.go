@@ -245,3 +245,48 @@ func (w *wakes) fix(i int) {
 		i = child
 	}
 }
+
+// purges lists the hosts with URLs to purge, in order of arrival.
+//
+//	state     next      because
+//	none      purging   add: some URLs of the host share an outcome; the search for a worker is suspended
+//	purging   none      pass: all of them have it
+type purges struct{ list []*Host }
+
+func (p *purges) Some() bool { return len(p.list) > 0 }
+
+func (p *purges) add(h *Host) {
+	h.purging = true
+	p.list = append(p.list, h)
+}
+
+func (p *purges) First() *Host { return p.list[0] }
+
+// Pass removes the first host, which may be added again.
+func (p *purges) Pass() {
+	p.list[0].purging = false
+	if p.list = p.list[1:]; len(p.list) == 0 {
+		p.list = nil
+	}
+}
+
+const (
+	// SweepHosts is the number of hosts loaded in one step, at one or two disk reads each.
+	SweepHosts = 64
+	// SweepPasses bounds the index entries that one step skips, since they are in memory or have other
+	// work.
+	SweepPasses = 4096
+	// sweepEvery is the pause in ms between such steps once memory is full of hosts with waiting URLs.
+	sweepEvery = 250
+)
+
+// sweep iterates over the index of hosts with work and loads those that are not in memory: all of
+// them after a start, and evicted hosts in turn when memory cannot hold all.
+type sweep struct {
+	Wanted  bool
+	dropped bool // some host was evicted since the iteration began
+	Cursor  []byte
+	NextAt  int64
+}
+
+func (s *sweep) Idle(now int64) bool { return s.NextAt > now }
