@@ -81,17 +81,6 @@ func TestDelegatedAnew(t *testing.T) {
 	}
 }
 
-func TestLeave(t *testing.T) {
-	w := newWorld(tree(t, "20.0.0.0/8", "x", "30.0.0.0/8", "x"), "a", "b").delegated("20.0.0.0/8", "a", "30.0.0.0/8", "b")
-	w.Leave(time.Unix(1, 0), "a")
-	if _, worker := w.Worker(addr("20.0.0.1")); worker != "" {
-		t.Errorf("worker %s is gone", worker)
-	}
-	if probed, worker := w.place(t, "20.0.0.1"); worker != "b" || len(probed) != 0 {
-		t.Errorf("probed %v, worker %s; want b, the only worker of the organisation left", probed, worker)
-	}
-}
-
 func TestRelieve(t *testing.T) {
 	ranges := tree(t, "20.1.0.0/16", "", "20.2.0.0/16", "", "20.3.0.0/16", "", "20.4.0.0/16", "")
 	probes := map[string]map[string]int{ // ms

@@ -91,20 +91,6 @@ func (s *Strategy) join(now time.Time, c *placement.Candidate) {
 // trees retains its record; see [Machine] for new ones. Calibration corrects wrong delegations.
 func (s *Strategy) Rebuild(tree *Tree) { s.machine.Before, s.machine.Tree = s.machine.Tree, tree }
 
-// Leave revokes all subnets of a peer that is gone for good.
-func (s *Strategy) Leave(now time.Time, peer string) {
-	var held []netip.Prefix
-	for record := range s.memory.Subnets() {
-		if record.Worker == peer {
-			held = append(held, record.Prefix)
-		}
-	}
-	for _, p := range held {
-		s.anew(p, peer, now)
-	}
-	delete(s.seeded, peer)
-}
-
 func (s *Strategy) anew(p netip.Prefix, by string, now time.Time) {
 	changes, _ := s.machine.Give(p, "", by, now, s.memory) // a Memory has all records
 	s.memory.Merge(changes)

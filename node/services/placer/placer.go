@@ -33,10 +33,6 @@ const (
 	// placeTime bounds the search for the worker of one host, without measuring requests; the owner's
 	// own timeout is longer.
 	placeTime = 12 * time.Second
-	// beyond is the number of peers beyond the leaf set that may be candidates for a host, and farKept
-	// the number remembered.
-	beyond  = 4
-	farKept = 64
 	// locateTime bounds the lookup of a site's address before placement; without an address it is
 	// placed as well.
 	locateTime = 500 * time.Millisecond
@@ -58,28 +54,9 @@ type Placer struct {
 	mu       sync.Mutex // guards what follows; never held during calls of network or ring
 	strategy placement.Strategy
 	cache    *placement.Cache
-	resting  map[string]time.Time // backoff of paused candidates, of leaf set and far, so bounded
-	ring     membersSeen
-	far      []string            // candidates beyond the leaf set, the latest last; at most farKept
-	loads    map[string]load     // last reported by candidates; of both as well
-	addrs    map[string]addrSeen // addresses of candidates; of both as well
+	resting  map[string]time.Time // backoff of paused candidates
+	loads    map[string]load      // last reported by candidates
 }
-
-// addrSeen is a candidate's cached address: extracting it from multiaddrs costs more than all else
-// of a placement without measurements.
-type addrSeen struct {
-	addr netip.Addr
-	at   time.Time
-}
-
-// membersSeen is a cached set of ring members; the map is immutable.
-type membersSeen struct {
-	members map[string]bool
-	at      time.Time
-}
-
-// addrAge is the cache time of candidates' addresses and of the members.
-const addrAge = time.Second
 
 // load is the reported load of a peer's worker.
 type load struct{ backlog, capacity uint32 }
@@ -89,7 +66,7 @@ type load struct{ backlog, capacity uint32 }
 func New(cfg Config, d Deps) (*Placer, error) {
 	pl := &Placer{
 		cfg: cfg, deps: d, prober: newProber(d.Sites, d.Worker.Visit), cache: placement.NewCache(rangesKept, rangeAge),
-		loads: make(map[string]load), resting: make(map[string]time.Time), addrs: make(map[string]addrSeen),
+		loads: make(map[string]load), resting: make(map[string]time.Time),
 	}
 	if err := pl.setUp(); err != nil {
 		return nil, err
@@ -136,7 +113,6 @@ func (pl *Placer) Place(ctx context.Context, p owner.Place) owner.Placement {
 	defer cancel()
 	v.Site = pl.locate(ctx, &p)
 	pl.recall(&p, v)
-	near := len(v.Candidates)
 	asking := asking{Placer: pl, place: &p, next: p.NotBefore}
 	next := pl.next
 	if pl.delegations != nil {
@@ -145,7 +121,6 @@ func (pl *Placer) Place(ctx context.Context, p owner.Place) owner.Placement {
 		next = search.next
 	}
 	for range placementRounds {
-		pl.reach(&p, v, beyond-(len(v.Candidates)-near))
 		c := next(ctx, v)
 		if len(c.Probe) == 0 {
 			pl.placed(v, &c)
@@ -230,59 +205,6 @@ const (
 	nobodyEvery = 250 * time.Millisecond
 )
 
-// reach adds up to most peers beyond the leaf set that are likely to be nearer to the site than all
-// in it, by its place or by its measurements so far. A peer that did not take the host, or does not
-// answer, is skipped for a while, like a paused one, since its failure is not detected here.
-func (pl *Placer) reach(p *owner.Place, v *placement.View, most int) {
-	if pl.samples == nil || most <= 0 {
-		return
-	}
-	members := pl.members()
-	pl.mu.Lock()
-	for _, id := range p.Exclude {
-		if slices.Contains(pl.far, id) {
-			pl.resting[id] = time.Now()
-		}
-	}
-	likely := pl.samples.strategy.Beyond(v, most, func(id string) bool {
-		since, resting := pl.resting[id]
-		return members[id] && !slices.Contains(p.Exclude, id) && (!resting || time.Since(since) >= restingFor)
-	})
-	for _, id := range likely {
-		pl.rests(id) // after its backoff, this host tries it
-		pl.far = append(slices.DeleteFunc(pl.far, func(f string) bool { return f == id }), id)
-		pl.far = pl.far[max(0, len(pl.far)-farKept):]
-		l := pl.loads[id]
-		v.Candidates = append(v.Candidates, placement.Candidate{Peer: id, Backlog: l.backlog, Capacity: l.capacity})
-	}
-	pl.mu.Unlock()
-	for i := range likely {
-		c := &v.Candidates[len(v.Candidates)-1-i]
-		c.Addr = pl.addrOf(c.Peer)
-	}
-}
-
-// members returns the known ring peers without suspects, cached for a second.
-func (pl *Placer) members() map[string]bool {
-	now := time.Now()
-	pl.mu.Lock()
-	known := pl.ring
-	pl.mu.Unlock()
-	if now.Sub(known.at) < addrAge {
-		return known.members
-	}
-	known = membersSeen{make(map[string]bool), now}
-	for _, m := range pl.deps.Ring.Members() {
-		if !pl.deps.Ring.Suspect(m.ID) {
-			known.members[string(m.ID)] = true
-		}
-	}
-	pl.mu.Lock()
-	defer pl.mu.Unlock()
-	pl.ring = known
-	return known.members
-}
-
 // somebody returns candidates, and waits a while if none is available.
 func (pl *Placer) somebody(ctx context.Context, key ring.Key, exclude []string) []placement.Candidate {
 	list := pl.candidates(key, exclude)
@@ -307,8 +229,10 @@ func (pl *Placer) candidates(key ring.Key, exclude []string) []placement.Candida
 			list = append(list, c)
 		}
 	}
-	for i := range list {
-		list[i].Addr = pl.addrOf(list[i].Peer)
+	if _, ok := pl.strategy.(*placement.Geo); ok { // the others do not use addresses of candidates
+		for i := range list {
+			list[i].Addr = p2p.FirstIP(pl.deps.Addrs(peer.ID(list[i].Peer)))
+		}
 	}
 	return list
 }
@@ -339,9 +263,6 @@ func (pl *Placer) known(near []string) (list []placement.Candidate) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	seen := map[string]bool{string(pl.deps.Self): true}
-	for _, id := range pl.far {
-		seen[id] = true
-	}
 	for _, id := range near {
 		seen[id] = true
 		l := pl.loads[id]
@@ -349,7 +270,6 @@ func (pl *Placer) known(near []string) (list []placement.Candidate) {
 	}
 	maps.DeleteFunc(pl.loads, func(id string, _ load) bool { return !seen[id] })
 	maps.DeleteFunc(pl.resting, func(id string, _ time.Time) bool { return !seen[id] })
-	maps.DeleteFunc(pl.addrs, func(id string, _ addrSeen) bool { return !seen[id] })
 	return list
 }
 
@@ -357,22 +277,6 @@ func (pl *Placer) known(near []string) (list []placement.Candidate) {
 func (pl *Placer) inHand() (backlog, capacity uint32) {
 	w := pl.deps.Worker
 	return uint32(w.Backlog()), uint32(w.Capacity()) // small counts
-}
-
-// addrOf returns the address of a candidate.
-func (pl *Placer) addrOf(id string) netip.Addr {
-	now := time.Now()
-	pl.mu.Lock()
-	had, ok := pl.addrs[id]
-	pl.mu.Unlock()
-	if ok && now.Sub(had.at) < addrAge {
-		return had.addr
-	}
-	addr := p2p.FirstIP(pl.deps.Addrs(peer.ID(id)))
-	pl.mu.Lock()
-	defer pl.mu.Unlock()
-	pl.addrs[id] = addrSeen{addr, now}
-	return addr
 }
 
 // measured stores the load and the measurement that a peer reported.
@@ -386,9 +290,6 @@ func (pl *Placer) measured(id string, r *wire.ProbeReply) placement.Measurement 
 	}
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
-	if r.GetCapacity() == 0 && slices.Contains(pl.far, id) {
-		pl.resting[id] = time.Now() // it did not answer
-	}
 	pl.setLoad(id, r.GetBacklog(), r.GetCapacity())
 	if addr, ok := netip.AddrFromSlice(r.GetAddr()); ok && m.Err == "" {
 		pl.cache.Add(time.Now(), addr.Unmap(), id, m)
@@ -418,11 +319,6 @@ func (pl *Placer) Declined(id, why string) (paused bool) {
 func (pl *Placer) isResting(id string) bool {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
-	return pl.rests(id)
-}
-
-// rests is isResting with mu held.
-func (pl *Placer) rests(id string) bool {
 	since, resting := pl.resting[id]
 	if !resting {
 		return false
@@ -457,10 +353,7 @@ func (pl *Placer) setLoad(id string, backlog, capacity uint32) {
 func (pl *Placer) Observe(host string, addrs [][]byte, worker string, w *wire.HostWork) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
-	observer, ok := pl.strategy.(interface{ Observe(f *placement.Fetch) })
-	if pl.delegations != nil {
-		observer, ok = pl.delegations, true
-	}
+	observer, ok := pl.strategy.(placement.Observer)
 	if !ok {
 		return
 	}

@@ -1,9 +1,8 @@
 // Package placer chooses the worker of each host that this peer owns, by the configured strategy
 // (crawl/placement and the packages below it), and measures sites for the owners of other hosts.
 //
-// The candidates of a [Placer] are this peer, its leaf set and the workers attached to it, and for
-// the strategy adaptive also peers beyond that are likely to be nearer. Strategies choose the
-// candidates to probe, and the Placer probes within limits: a site gets one probe from each peer in
+// The candidates of a [Placer] are this peer, its leaf set and the workers attached to it.
+// Strategies choose the candidates to probe, and the Placer probes within limits: a site gets one probe from each peer in
 // half a minute, and a request only where robots.txt is known and allows it. The ring state of
 // strategies is here as well: subnets are delegated by records on the ring (package
 // node/services/subnets), neighbors exchange network coordinates or placement samples.
@@ -34,14 +33,6 @@ type Config struct {
 	// GeoIP is a database of positions or countries, Hierarchy a file of networks with their
 	// organizations; empty: none.
 	GeoIP, Hierarchy string
-	// Theta is the relative error below which a server's network coordinate is used for placement,
-	// CoordinatesMode the mode of that, and Gossip the interval of requests for a neighbor's
-	// coordinate. Zero: as in the papers.
-	Theta           float64
-	CoordinatesMode string        // see coordinates.Mode
-	Gossip          time.Duration // between two requests
-	// Threshold is the largest round trip to a site that ends the search for the worker of a subnet.
-	Threshold time.Duration
 	// Delay is the minimum delay between requests to a host, and Agent the product token for
 	// robots.txt: measuring requests comply with both.
 	Delay time.Duration
@@ -52,8 +43,6 @@ type Config struct {
 type Ring interface {
 	// Leaves returns the leaf set, each side nearest first.
 	Leaves() (preds, succs []dht.Peer)
-	// Members returns all known ring peers, including the leaf set.
-	Members() []dht.Peer
 	// Candidates returns attached workers for a key, Attached all of them; Attachments returns the
 	// peers to which this peer is attached.
 	Candidates(key ring.Key) []dht.Peer
@@ -97,7 +86,5 @@ type Deps struct {
 	OptedOut func(host string) string
 	// Robots returns the recorded robots.txt state of an own host; nil: none.
 	Robots func(ctx context.Context, host, scheme string) []byte
-	// Spawn runs fn asynchronously, until the peer ends.
-	Spawn func(fn func(ctx context.Context))
-	Log   *slog.Logger // reports unavailable data
+	Log    *slog.Logger // reports unavailable data
 }

@@ -3,15 +3,14 @@ package placer
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
 	"log/slog"
-	"maps"
 	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/time/rate"
 
 	"github.com/apoidea/apoidea/crawl/placement/adaptive"
 	"github.com/apoidea/apoidea/dht"
@@ -39,71 +38,38 @@ const (
 	// is known, since other load only increases it.
 	greetings  = 6
 	greetEvery = 250 * time.Millisecond
-	// farMost bounds the members beyond the leaf set whose RTT is measured, by farGreetings messages
-	// to each, of which the shortest counts; two of them a second. With the leaf set they fit into a
-	// sample.
-	farMost      = wire.MaxSampleRTTs - 17
-	farGreetings = 3
-	// hopsMost bounds the hops of a sample: eight leaf sets on each side, 128 owners.
-	hopsMost = 7
-	// passers are the farthest neighbors of each side, which forward samples: one may have failed.
-	passers = 2
-	// samplesMet is the number of samples, up to twice that, that are recognized as duplicates.
-	samplesMet = 2048
 	// samplesMute is the backoff for a neighbor that rejects samples, since it uses another strategy.
 	samplesMute = 10 * time.Minute
 )
 
-// sampleGossip distributes the samples of the strategy adaptive among its owners (design, section
-// 5), so that others need not measure again. It sends them to its leaf set, and the peers at its
-// ends forward them away from the sender: each sample reaches an owner at most twice from each
-// side. The messages themselves measure the RTT to neighbors and some other peers, which is
-// distributed as well: a peer is a site that needs no probe. It is safe for concurrent use.
+// sampleGossip sends the samples of the strategy adaptive to the leaf set (design, section 5), so
+// that neighbors need not measure again. The messages themselves measure the RTT to neighbors,
+// which is sent as well: a peer is a site that needs no probe. It is safe for concurrent use.
 type sampleGossip struct {
 	self        peer.ID
 	where       func() netip.Addr // this peer's public address
 	strategy    *adaptive.Strategy
 	guard       sync.Locker // of strategy: the placer's
 	log         *slog.Logger
-	sides       func() (preds, succs []peer.ID) // the leaf set, nearest first
-	members     func() []peer.ID                // of the ring
+	neighbors   func() []peer.ID // the leaf set
 	net         rpc.Caller
 	incarnation uint64
 
 	mu        sync.Mutex // guards what follows; never held during network calls
 	first     int        // number of kept[0] among all samples so far
-	kept      []kept
-	met, long map[uint64]bool           // identities of known samples: recent, and earlier ones
-	listeners map[peer.ID]*listener     // neighbors, so bounded
-	beyond    map[peer.ID]time.Duration // RTT of members that are not neighbors; 0: no reply
-	far       map[peer.ID]time.Duration // both, as last sent for this peer
+	kept      []adaptive.Sample
+	listeners map[peer.ID]*listener // neighbors, so bounded
 }
-
-// kept is a sample to be sent to neighbors.
-type kept struct {
-	adaptive.Sample
-	to side
-}
-
-// side selects the neighbors that a sample is sent to.
-type side int
-
-const (
-	everybody side = iota
-	preds          // predecessors of this peer on the ring
-	succs          // successors
-	nobody
-)
 
 // listener is a neighbor that receives samples.
 type listener struct {
 	sent        int    // number of the next sample to send
 	incarnation uint64 // of its process
 	mute        time.Time
-	minute      time.Time
-	heard       int           // samples received from it in this minute
+	received    *rate.Limiter // of its samples
 	exchanges   int           // messages so far
 	rtt         time.Duration // least RTT of a message; 0: no reply yet
+	announced   time.Duration // rtt as last sent for this peer
 }
 
 // samplesMethod sends samples to a neighbor.
@@ -112,50 +78,13 @@ var samplesMethod = rpc.Method[*wire.Samples, *wire.SamplesReply]{Service: Servi
 // newSampleGossip returns the gossip of a peer for its strategy, which guard guards.
 func newSampleGossip(s *adaptive.Strategy, guard sync.Locker, d *Deps) *sampleGossip {
 	return &sampleGossip{
-		self: d.Self, where: d.Where,
-		strategy: s, guard: guard, log: d.Log, net: d.Net, incarnation: d.Incarnation,
-		sides: func() (before, behind []peer.ID) {
+		self: d.Self, where: d.Where, strategy: s, guard: guard, log: d.Log, net: d.Net, incarnation: d.Incarnation,
+		neighbors: func() []peer.ID {
 			preds, succs := d.Ring.Leaves()
-			return idsOf(preds), idsOf(succs)
+			return idsOf(preds, succs)
 		},
-		members: func() []peer.ID { return idsOf(d.Ring.Members()) }, beyond: make(map[peer.ID]time.Duration),
-		met: make(map[uint64]bool), listeners: make(map[peer.ID]*listener),
+		listeners: make(map[peer.ID]*listener),
 	}
-}
-
-// neighbours returns the leaf set with the side of each; everybody for a peer on both.
-func (c *sampleGossip) neighbours() map[peer.ID]side {
-	before, behind := c.sides()
-	of := make(map[peer.ID]side)
-	for _, id := range before {
-		of[id] = preds
-	}
-	for _, id := range behind {
-		if of[id] == preds {
-			of[id] = everybody
-		} else {
-			of[id] = succs
-		}
-	}
-	return of
-}
-
-// onward returns the side to which samples of a neighbor are forwarded: the other side, if it is at
-// the end of its own. If a peer is on both sides, each source reaches all of the ring itself.
-func (c *sampleGossip) onward(from peer.ID) side {
-	before, behind := c.sides()
-	for _, id := range before {
-		if slices.Contains(behind, id) {
-			return nobody
-		}
-	}
-	switch {
-	case slices.Contains(before[max(0, len(before)-passers):], from):
-		return succs
-	case slices.Contains(behind[max(0, len(behind)-passers):], from):
-		return preds
-	}
-	return nobody
 }
 
 // idsOf returns the IDs of peers, each once, in the order of the lists.
@@ -178,45 +107,19 @@ func (c *sampleGossip) run(ctx context.Context) error {
 			return loop.UnlessCanceled(err)
 		}
 		c.teach(ctx)
-		if pause = samplesEvery; c.locate(ctx) {
+		if pause = samplesEvery; c.locate() {
 			pause = greetEvery
 		}
 	}
 }
 
-// locate adds the RTTs from this peer to others as a sample, if they have changed: one is shorter
-// by a tenth, or more are known: all, or twice as many as sent before. It reports whether some
-// neighbors need more messages.
-func (c *sampleGossip) locate(ctx context.Context) (more bool) {
-	all := c.greet(ctx)
-	c.mu.Lock()
-	far, news := make(map[peer.ID]time.Duration), false
-	for id, p := range c.listeners {
-		more = more || p.exchanges < greetings
-		if p.rtt > 0 {
-			far[id] = p.rtt
-		}
-	}
-	for id, rtt := range c.beyond {
-		if rtt > 0 && c.listeners[id] == nil && len(far) < wire.MaxSampleRTTs-1 {
-			far[id] = rtt
-		}
-	}
-	grown := len(far) >= 2*len(c.far)
-	for id, rtt := range far {
-		before, known := c.far[id]
-		news = news || !known && (all || grown) || known && rtt < before-before/10
-	}
-	if news = news && !more; news {
-		c.far = far
-	}
-	c.mu.Unlock()
-	if !news {
+// locate adds the RTTs from this peer to its neighbors as a sample, if they have changed: a
+// neighbor is new, or its RTT is shorter by a tenth. It reports whether some neighbors need more
+// messages.
+func (c *sampleGossip) locate() (more bool) {
+	rtts, more := c.distances()
+	if len(rtts) == 0 || more {
 		return more
-	}
-	var rtts []adaptive.PeerRTT
-	for id, rtt := range far {
-		rtts = append(rtts, adaptive.PeerRTT{Peer: string(id), RTT: rtt})
 	}
 	own := adaptive.PeerSample(string(c.self), c.where(), rtts)
 	c.guard.Lock()
@@ -224,48 +127,30 @@ func (c *sampleGossip) locate(ctx context.Context) (more bool) {
 	c.guard.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.news(&own)
-	c.keep(own, everybody)
-	return more
+	c.keep(own)
+	return false
 }
 
-// greet measures the RTT of two more members beyond the leaf set; it reports whether all are
-// measured. They take no samples, but a rejection is a reply, too.
-func (c *sampleGossip) greet(ctx context.Context) (all bool) {
-	near, members := c.neighbours(), c.members()
-	c.mu.Lock()
-	maps.DeleteFunc(c.beyond, func(id peer.ID, _ time.Duration) bool { return !slices.Contains(members, id) })
-	var next []peer.ID
-	for _, id := range members {
-		_, met := c.beyond[id]
-		if _, leaf := near[id]; !leaf && !met && id != c.self && len(next) < 2 && len(c.beyond)+len(next) < farMost {
-			next = append(next, id)
-		}
-	}
-	c.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, samplesTimeout)
-	defer cancel()
-	var calls sync.WaitGroup
-	for _, id := range next {
-		calls.Go(func() { c.greetOne(ctx, id) })
-	}
-	calls.Wait()
-	return len(next) == 0
-}
-
-func (c *sampleGossip) greetOne(ctx context.Context, id peer.ID) {
-	m, _ := wire.NewSamples(nil)
-	least := time.Duration(0)
-	for range farGreetings {
-		begun := time.Now()
-		_, err := samplesMethod.Call(ctx, c.net, id, m)
-		if took := time.Since(begun); answered(err) && (least == 0 || took < least) {
-			least = max(took, 1)
-		}
-	}
+// distances returns the RTTs to the neighbors if they must be announced, and whether some neighbors
+// need more messages first.
+func (c *sampleGossip) distances() (rtts []adaptive.PeerRTT, more bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.beyond[id] = least
+	changed := false
+	for id, p := range c.listeners {
+		more = more || p.exchanges < greetings
+		if p.rtt > 0 {
+			rtts = append(rtts, adaptive.PeerRTT{Peer: string(id), RTT: p.rtt})
+			changed = changed || p.announced == 0 || p.rtt < p.announced-p.announced/10
+		}
+	}
+	if more || !changed {
+		return nil, more
+	}
+	for _, p := range c.listeners {
+		p.announced = p.rtt
+	}
+	return rtts, false
 }
 
 // answered reports whether a call returned a reply of the peer, possibly an error.
@@ -274,111 +159,69 @@ func answered(err error) bool {
 	return err == nil || code == calls.CodeRefused || code == calls.CodeBusy
 }
 
-// teach sends each neighbor its missing samples, concurrently. Samples that one did not accept are
-// sent again.
+// teach sends each neighbor its missing samples, concurrently; a new one gets all that are stored.
+// Samples that one did not accept are sent again.
 func (c *sampleGossip) teach(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, samplesTimeout)
 	defer cancel()
+	c.guard.Lock()
+	fresh := c.strategy.Samples()
+	c.guard.Unlock()
+	near := c.neighbors()
+	c.mu.Lock()
+	c.keep(fresh...)
+	for id := range c.listeners {
+		if !slices.Contains(near, id) {
+			delete(c.listeners, id)
+		}
+	}
+	c.mu.Unlock()
 	var calls sync.WaitGroup
-	for id, l := range c.due(time.Now()) {
-		calls.Go(func() { c.send(ctx, id, &l) })
+	for _, id := range near {
+		calls.Go(func() { c.send(ctx, id) })
 	}
 	calls.Wait()
 }
 
-// due returns the samples for each neighbor. A new one gets all that are stored.
-func (c *sampleGossip) due(now time.Time) map[peer.ID]batch {
-	c.guard.Lock()
-	fresh := c.strategy.Samples()
-	c.guard.Unlock()
-	near := c.neighbours()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, l := range fresh {
-		c.news(&l)
-		c.keep(l, everybody)
-	}
-	for id := range c.listeners {
-		if _, ok := near[id]; !ok {
-			delete(c.listeners, id)
-		}
-	}
-	due := make(map[peer.ID]batch)
-	for id, at := range near {
-		p := c.listener(id)
-		p.sent = max(p.sent, c.first)
-		if now.Before(p.mute) {
-			continue
-		}
-		l := batch{end: p.sent}
-		for _, k := range c.kept[p.sent-c.first:] {
-			if l.end++; k.to == everybody || k.to == at {
-				l.samples, l.ends = append(l.samples, k.Sample), append(l.ends, l.end)
-			}
-		}
-		if len(l.samples) == 0 {
-			p.sent = l.end
-		}
-		if len(l.samples) > 0 || p.exchanges < greetings {
-			due[id] = l
-		}
-	}
-	return due
-}
-
-// batch is a batch of samples for a neighbor: for each sample the number of its successor among
-// all stored ones, and the number after all.
-type batch struct {
-	samples []adaptive.Sample
-	ends    []int
-	end     int
-}
-
-// sent returns the number of the next sample after n of these were sent.
-func (l *batch) sent(n int) int {
-	if n < len(l.samples) {
-		return l.ends[n] - 1
-	}
-	return l.end
-}
-
-// keep stores a sample for neighbors. The caller holds mu.
-func (c *sampleGossip) keep(l adaptive.Sample, to side) {
-	c.kept = append(c.kept, kept{l, to})
+// keep stores samples for neighbors. The caller holds mu.
+func (c *sampleGossip) keep(list ...adaptive.Sample) {
+	c.kept = append(c.kept, list...)
 	if over := len(c.kept) - samplesKept; over > 0 {
 		c.kept = slices.Delete(c.kept, 0, over)
 		c.first += over
 	}
 }
 
-// news reports whether a sample is not a duplicate. The caller holds mu.
-func (c *sampleGossip) news(l *adaptive.Sample) bool {
-	h := fnv.New64a()
-	fmt.Fprintln(h, l.Host, l.Site, l.RTTs)
-	id := h.Sum64()
-	if c.met[id] || c.long[id] {
-		return false
-	}
-	if len(c.met) >= samplesMet {
-		c.long, c.met = c.met, make(map[uint64]bool)
-	}
-	c.met[id] = true
-	return true
-}
-
 // listener returns the state of a neighbor. The caller holds mu.
 func (c *sampleGossip) listener(id peer.ID) *listener {
 	p := c.listeners[id]
 	if p == nil {
-		p = &listener{sent: c.first}
+		p = &listener{sent: c.first, received: rate.NewLimiter(samplesPerMinute/60.0, samplesPerMinute)}
 		c.listeners[id] = p
 	}
 	return p
 }
 
-// send sends one neighbor as many samples as fit into a message.
-func (c *sampleGossip) send(ctx context.Context, id peer.ID, l *batch) {
-	m, n := wire.NewSamples(l.samples)
+// next returns the message with as many of a neighbor's missing samples as fit, and the number of
+// the sample after these; nil if it needs no message.
+func (c *sampleGossip) next(id peer.ID) (m *wire.Samples, end int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.listener(id)
+	p.sent = max(p.sent, c.first)
+	m, n := wire.NewSamples(c.kept[p.sent-c.first:])
+	if time.Now().Before(p.mute) || n == 0 && p.exchanges >= greetings {
+		return nil, 0
+	}
+	return m, p.sent + n
+}
+
+// send sends one neighbor its missing samples.
+func (c *sampleGossip) send(ctx context.Context, id peer.ID) {
+	m, end := c.next(id)
+	if m == nil {
+		return
+	}
 	begun := time.Now()
 	reply, err := samplesMethod.Call(ctx, c.net, id, m)
 	took := time.Since(begun)
@@ -389,19 +232,17 @@ func (c *sampleGossip) send(ctx context.Context, id peer.ID, l *batch) {
 	if answered(err) && (p.rtt == 0 || took < p.rtt) {
 		p.rtt = took
 	}
-	switch {
-	case err != nil && calls.CodeOf(err) == calls.CodeRefused:
-		p.mute, p.exchanges = time.Now().Add(samplesMute), greetings
-	case err == nil && p.incarnation != 0 && p.incarnation != reply.GetIncarnation():
-		p.sent = c.first // it restarted and has lost its samples
-	case err == nil:
-		p.sent = max(p.sent, l.sent(n))
-	}
-	if err == nil {
-		p.incarnation = reply.GetIncarnation()
-	} else {
+	if err != nil {
+		if calls.CodeOf(err) == calls.CodeRefused {
+			p.mute, p.exchanges = time.Now().Add(samplesMute), greetings
+		}
 		c.log.Debug("sending samples failed", "peer", id, "err", err)
+		return
 	}
+	if p.incarnation != 0 && p.incarnation != reply.GetIncarnation() {
+		end = c.first // it restarted and has lost its samples
+	}
+	p.sent, p.incarnation = end, reply.GetIncarnation()
 }
 
 func (c *sampleGossip) service() rpc.Service {
@@ -418,45 +259,26 @@ func (c *sampleGossip) learn(ctx context.Context, from peer.ID, m *wire.Samples)
 	if err := c.admit(from, len(m.GetHost()), time.Now()); err != nil {
 		return nil, err
 	}
-	onward := c.onward(from)
 	for _, l := range m.List() {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		c.mu.Lock()
-		news := c.news(&l)
-		c.mu.Unlock()
-		if !news {
-			continue
-		}
 		c.guard.Lock() // locked for each, as a placement may wait
 		c.strategy.Learn(time.Now(), &l)
 		c.guard.Unlock()
-		if onward != nobody && l.Hops < hopsMost {
-			l.Hops++
-			c.mu.Lock()
-			c.keep(l, onward)
-			c.mu.Unlock()
-		}
 	}
 	return &wire.SamplesReply{Incarnation: c.incarnation}, nil
 }
 
 // admit returns an error unless the samples are of a neighbor and within the rate limit.
 func (c *sampleGossip) admit(from peer.ID, n int, now time.Time) error {
-	_, near := c.neighbours()[from]
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !near {
+	if !slices.Contains(c.neighbors(), from) {
 		return rpc.Busy("samples: the caller is not in the leaf set")
 	}
-	p := c.listener(from)
-	if now.Sub(p.minute) >= time.Minute {
-		p.minute, p.heard = now, 0
-	}
-	if p.heard+n > samplesPerMinute {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.listener(from).received.AllowN(now, n) {
 		return rpc.Busy(fmt.Sprintf("samples: at most %d a minute", samplesPerMinute))
 	}
-	p.heard += n
 	return nil
 }

@@ -44,10 +44,10 @@ func (r *placementRow) candidates() int {
 // fleet holds the strategies of the owners: a shared one, or one each.
 type fleet struct {
 	of []placement.Strategy // by owner
-	// samples go from each owner around the ring, and peers beyond the leaf set may be candidates.
+	// samples go from each owner to its leaf set.
 	samples []*adaptive.Strategy
 	// fresh returns the initial strategy of an owner.
-	fresh func(i int) (*adaptive.Strategy, error)
+	fresh func(i int) *adaptive.Strategy
 	// gossip of each peer.
 	gossip []*coordinates.Gossip
 	// records is set where placements read and write records at ring owners.
@@ -111,14 +111,9 @@ func ipmicraFleet(w *placementWorld, all bool) (*fleet, error) {
 }
 
 func adaptiveFleet(w *placementWorld, all bool) (*fleet, error) {
-	fresh := func(i int) (*adaptive.Strategy, error) {
-		return adaptive.New(adaptive.Config{Seed: w.seed + uint64(i), Atlas: w}) // not negative
-	}
+	fresh := func(i int) *adaptive.Strategy { return adaptive.New(w.seed + uint64(i)) } // not negative
 	if all {
-		s, err := fresh(0)
-		if err != nil {
-			return nil, err
-		}
+		s := fresh(0)
 		for k := range w.peers {
 			own := w.peerSample(k, true)
 			s.Learn(dhtsim.Epoch, &own)
@@ -128,45 +123,34 @@ func adaptiveFleet(w *placementWorld, all bool) (*fleet, error) {
 		return f, nil
 	}
 	f := new(fleet)
-	f.fresh = func(i int) (*adaptive.Strategy, error) {
-		s, err := fresh(i)
-		for k := range w.peers {
-			if err == nil && w.hops(i, k) <= sampleHops {
-				own := w.peerSample(k, false)
-				s.Learn(dhtsim.Epoch, &own)
-			}
+	f.fresh = func(i int) *adaptive.Strategy {
+		s := fresh(i)
+		for _, k := range w.peers[i].leaves {
+			own := w.peerSample(k, false)
+			s.Learn(dhtsim.Epoch, &own)
 		}
-		return s, err
+		return s
 	}
 	for i := range w.peers {
-		s, err := f.fresh(i)
-		if err != nil {
-			return nil, err
-		}
+		s := f.fresh(i)
 		f.of, f.samples = append(f.of, s), append(f.samples, s)
 	}
 	return f, nil
 }
 
 // peerSample is what a peer announces of itself before the first site is found: its distances to
-// all others, or to its leaf set and some beyond.
+// all others, or to its leaf set.
 func (w *placementWorld) peerSample(i int, all bool) adaptive.Sample {
 	var rtts []adaptive.PeerRTT
-	beyond := 0
 	for k := range w.peers {
-		leaf := slices.Contains(w.peers[i].leaves, k)
-		if rtt := w.between[i][k]; rtt > 0 && (all || leaf || beyond < sampleBeyond) {
+		if rtt := w.between[i][k]; rtt > 0 && (all || slices.Contains(w.peers[i].leaves, k)) {
 			rtts = append(rtts, adaptive.PeerRTT{Peer: w.peers[k].id, RTT: rtt})
-			if !leaf {
-				beyond++
-			}
 		}
 	}
 	return adaptive.PeerSample(w.peers[i].id, w.peers[i].addr, rtts)
 }
 
-// adaptiveAloneFleet is adaptive without samples of sites: each owner learns separately, and probes
-// only its leaf set.
+// adaptiveAloneFleet is adaptive without samples of sites: each owner learns separately.
 func adaptiveAloneFleet(w *placementWorld, all bool) (*fleet, error) {
 	f, err := adaptiveFleet(w, all)
 	if err != nil {
@@ -188,19 +172,13 @@ func coordinatesFleet(w *placementWorld, all bool) (*fleet, error) {
 		f.gossip = append(f.gossip, g)
 	}
 	if all {
-		s, err := coordinates.New(coordinates.DefaultConfig(), &everybodyAt{w, f.gossip}, w.seed)
-		if err != nil {
-			return nil, err
-		}
+		s := coordinates.New(coordinates.DefaultConfig(), &everybodyAt{w, f.gossip}, w.seed)
 		f.of, f.coordinator = one(w, s).of, true
 		return f, nil
 	}
 	for i := range w.peers {
-		s, err := coordinates.New(coordinates.DefaultConfig(), &worlds.Seen{By: w.peers[i].id, Gossip: f.gossip[i]}, w.seed+uint64(i)) // not negative
-		if err != nil {
-			return nil, err
-		}
-		f.of = append(f.of, s)
+		seen := &worlds.Seen{By: w.peers[i].id, Gossip: f.gossip[i]}
+		f.of = append(f.of, coordinates.New(coordinates.DefaultConfig(), seen, w.seed+uint64(i))) // not negative
 	}
 	return f, nil
 }
