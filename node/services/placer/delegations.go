@@ -23,7 +23,7 @@ import (
 
 const (
 	// delegatedAge is the cache time of a subnet that has a worker; delegations change seldom, and
-	// calibration finds those that should.
+	// slower fetches have them delegated again.
 	delegatedAge = 30 * time.Second
 	// recordAge is the cache time of other records: an outdated one costs a probe that another owner
 	// has just made unnecessary.

@@ -125,9 +125,11 @@ func adaptiveFleet(w *placementWorld, all bool) (*fleet, error) {
 	f := new(fleet)
 	f.fresh = func(i int) *adaptive.Strategy {
 		s := fresh(i)
-		for _, k := range w.peers[i].leaves {
-			own := w.peerSample(k, false)
-			s.Learn(dhtsim.Epoch, &own)
+		for k := range w.peers { // with churn, each peer is a neighbor at some time
+			if w.today != nil || slices.Contains(w.peers[i].leaves, k) {
+				own := w.peerSample(k, w.today != nil)
+				s.Learn(dhtsim.Epoch, &own)
+			}
 		}
 		return s
 	}

@@ -166,8 +166,10 @@ func (r *placementRun) tell(i int) {
 	}
 	r.kept = append(r.kept, samples...)
 	r.kept = r.kept[max(0, len(r.kept)-samplesKept):]
-	for _, k := range r.w.peers[i].leaves {
-		if k == i || !here(k) {
+	present := r.w.present(r.clock.Elapsed() - placementWarmUp)
+	at, n := slices.Index(present, i), len(present)
+	for to, k := range present {
+		if apart := max(at-to, to-at); k == i || min(apart, n-apart) > leafSide {
 			continue
 		}
 		r.message(1, bytes)
