@@ -47,7 +47,11 @@
 // With --placement adaptive an owner stores the candidates' measurements of the sites that it
 // placed. Every second it sends new samples to its leaf set (node/services/placer, service
 // lessons). The others learn from them as from placements of their own, so a measurement by one
-// need not be repeated by the others. A new or restarted neighbor receives the last 512.
+// need not be repeated by the others. A new or restarted neighbor receives the last 512. The
+// farthest peers of a leaf set forward them, for eight leaf sets to each side, so that in a ring of
+// up to 128 owners all learn together. The samples also reveal peers that are near to a location
+// where no candidate is: [Strategy.Beyond] returns such peers.
 //
-// experiment run placement has both: adaptive, and adaptive-alone without samples of sites.
+// experiment run placement has both: adaptive, and adaptive-alone without samples of sites, nor
+// peers beyond the leaf set.
 package adaptive

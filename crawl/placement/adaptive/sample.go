@@ -24,6 +24,8 @@ type Sample struct {
 	// Worth is the value of the site and of those placed without a probe since the last sample, which
 	// have none: 1 for each of usual size, less for smaller ones.
 	Worth float64
+	// Hops is how many owners forwarded it.
+	Hops int
 }
 
 // PeerSample returns a sample of a peer as a site, with its measurements to other peers, in

@@ -33,6 +33,10 @@ const (
 	// placeTime bounds the search for the worker of one host, without measuring requests; the owner's
 	// own timeout is longer.
 	placeTime = 12 * time.Second
+	// beyond is the number of peers beyond the leaf set that may be candidates for a host, and farKept
+	// the number remembered.
+	beyond  = 4
+	farKept = 64
 	// locateTime bounds the lookup of a site's address before placement; without an address it is
 	// placed as well.
 	locateTime = 500 * time.Millisecond
@@ -54,8 +58,9 @@ type Placer struct {
 	mu       sync.Mutex // guards what follows; never held during calls of network or ring
 	strategy placement.Strategy
 	cache    *placement.Cache
-	resting  map[string]time.Time // backoff of paused candidates
-	loads    map[string]load      // last reported by candidates
+	resting  map[string]time.Time // backoff of paused candidates, of leaf set and far, so bounded
+	far      []string             // candidates beyond the leaf set, the latest last; at most farKept
+	loads    map[string]load      // last reported by candidates; of both as well
 }
 
 // load is the reported load of a peer's worker.
@@ -113,6 +118,7 @@ func (pl *Placer) Place(ctx context.Context, p owner.Place) owner.Placement {
 	defer cancel()
 	v.Site = pl.locate(ctx, &p)
 	pl.recall(&p, v)
+	near, members := len(v.Candidates), pl.members()
 	asking := asking{Placer: pl, place: &p, next: p.NotBefore}
 	next := pl.next
 	if pl.delegations != nil {
@@ -121,6 +127,7 @@ func (pl *Placer) Place(ctx context.Context, p owner.Place) owner.Placement {
 		next = search.next
 	}
 	for range placementRounds {
+		pl.reach(&p, v, members, beyond-(len(v.Candidates)-near))
 		c := next(ctx, v)
 		if len(c.Probe) == 0 {
 			pl.placed(v, &c)
@@ -205,6 +212,47 @@ const (
 	nobodyEvery = 250 * time.Millisecond
 )
 
+// reach adds up to most members beyond the leaf set that are likely to be nearer to the site than all
+// in it, by its place or by its measurements so far. A peer that did not take the host, or does not
+// answer, is skipped for a while, like a paused one, since its failure is not detected here.
+func (pl *Placer) reach(p *owner.Place, v *placement.View, members map[string]bool, most int) {
+	if pl.samples == nil || most <= 0 {
+		return
+	}
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	for _, id := range p.Exclude {
+		if slices.Contains(pl.far, id) {
+			pl.resting[id] = time.Now()
+		}
+	}
+	likely := pl.samples.strategy.Beyond(v, most, func(id string) bool {
+		since, resting := pl.resting[id]
+		return members[id] && !slices.Contains(p.Exclude, id) && (!resting || time.Since(since) >= restingFor)
+	})
+	for _, id := range likely {
+		pl.rests(id) // after its backoff, this host tries it
+		pl.far = append(slices.DeleteFunc(pl.far, func(f string) bool { return f == id }), id)
+		pl.far = pl.far[max(0, len(pl.far)-farKept):]
+		l := pl.loads[id]
+		v.Candidates = append(v.Candidates, placement.Candidate{Peer: id, Backlog: l.backlog, Capacity: l.capacity})
+	}
+}
+
+// members returns the known ring peers without suspects, nil if the strategy does not use them.
+func (pl *Placer) members() map[string]bool {
+	if pl.samples == nil {
+		return nil
+	}
+	members := make(map[string]bool)
+	for _, m := range pl.deps.Ring.Members() {
+		if !pl.deps.Ring.Suspect(m.ID) {
+			members[string(m.ID)] = true
+		}
+	}
+	return members
+}
+
 // somebody returns candidates, and waits a while if none is available.
 func (pl *Placer) somebody(ctx context.Context, key ring.Key, exclude []string) []placement.Candidate {
 	list := pl.candidates(key, exclude)
@@ -263,6 +311,9 @@ func (pl *Placer) known(near []string) (list []placement.Candidate) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	seen := map[string]bool{string(pl.deps.Self): true}
+	for _, id := range pl.far {
+		seen[id] = true
+	}
 	for _, id := range near {
 		seen[id] = true
 		l := pl.loads[id]
@@ -290,6 +341,9 @@ func (pl *Placer) measured(id string, r *wire.ProbeReply) placement.Measurement 
 	}
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
+	if r.GetCapacity() == 0 && slices.Contains(pl.far, id) {
+		pl.resting[id] = time.Now() // it did not answer
+	}
 	pl.setLoad(id, r.GetBacklog(), r.GetCapacity())
 	if addr, ok := netip.AddrFromSlice(r.GetAddr()); ok && m.Err == "" {
 		pl.cache.Add(time.Now(), addr.Unmap(), id, m)
@@ -319,6 +373,11 @@ func (pl *Placer) Declined(id, why string) (paused bool) {
 func (pl *Placer) isResting(id string) bool {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
+	return pl.rests(id)
+}
+
+// rests is isResting with mu held.
+func (pl *Placer) rests(id string) bool {
 	since, resting := pl.resting[id]
 	if !resting {
 		return false

@@ -16,6 +16,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/placement"
+	"github.com/apoidea/apoidea/crawl/placement/adaptive"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -33,6 +34,11 @@ func (l *leafSet) Leaves() (preds, succs []dht.Peer) {
 		succs = append(succs, dht.Peer{ID: id})
 	}
 	return nil, succs
+}
+
+func (l *leafSet) Members() []dht.Peer {
+	_, succs := l.Leaves()
+	return succs
 }
 
 func (l *leafSet) Candidates(ring.Key) []dht.Peer { return nil }
@@ -193,6 +199,46 @@ func TestRingIsAskedWithoutTheMutex(t *testing.T) {
 		t.Errorf("loads %v, want that of the candidate alone", pl.loads)
 	}
 }
+
+// TestBeyondTheLeafSet: a member of the ring that samples say is near to a site is asked, though it
+// is no neighbour; one that does not answer, would not take the host or is no member is left alone.
+func TestBeyondTheLeafSet(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		w := newBench(t)
+		pl := w.at["a"]
+		s := adaptive.New(0)
+		pl.strategy, pl.samples = s, newSampleGossip(s, &pl.mu, &pl.deps)
+		pl.deps.Ring = &widerRing{leafSet{leaves: []peer.ID{"b"}}}
+		for i := range 20 {
+			l := adaptive.Sample{Host: fmt.Sprintf("s%d.example", i), Site: siteAddr, Whole: true, Worth: 1}
+			for k, id := range []string{"a", "b", "c", "gone"} {
+				l.RTTs = append(l.RTTs, adaptive.PeerRTT{Peer: id, RTT: time.Duration(90-20*k) * time.Millisecond})
+			}
+			s.Learn(time.Now(), &l)
+		}
+		for i, row := range []struct {
+			exclude []string
+			want    string
+		}{{nil, "c"}, {[]string{"c"}, "b"}, {nil, "b"}} { // the last one while c is left alone
+			got := pl.Place(t.Context(), owner.Place{Host: fmt.Sprintf("h%d.example", i), Addrs: [][]byte{siteAddr.AsSlice()}, Exclude: row.exclude, Pending: 100})
+			if got.Worker != row.want {
+				t.Errorf("%d: at %q (%s), want %q", i, got.Worker, got.Why, row.want)
+			}
+		}
+		time.Sleep(restingFor)
+		if got := pl.Place(t.Context(), owner.Place{Host: "h9.example", Addrs: [][]byte{siteAddr.AsSlice()}, Pending: 100}); got.Worker != "c" {
+			t.Errorf("after its rest: at %q (%s)", got.Worker, got.Why)
+		}
+		if slices.Contains(w.asked, "gone") {
+			t.Error("somebody is asked who is no member")
+		}
+	})
+}
+
+// widerRing has a member beyond the leaf set.
+type widerRing struct{ leafSet }
+
+func (r *widerRing) Members() []dht.Peer { return append(r.leafSet.Members(), dht.Peer{ID: "c"}) }
 
 // TestPausedPeerIsAskedAgain: after its rest one host may try it.
 func TestPausedPeerIsAskedAgain(t *testing.T) {

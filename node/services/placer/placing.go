@@ -1,8 +1,9 @@
 // Package placer chooses the worker of each host that this peer owns, by the configured strategy
 // (crawl/placement and the packages below it), and measures sites for the owners of other hosts.
 //
-// The candidates of a [Placer] are this peer, its leaf set and the workers attached to it.
-// Strategies choose the candidates to probe, and the Placer probes within limits: a site gets one probe from each peer in
+// The candidates of a [Placer] are this peer, its leaf set and the workers attached to it, and for
+// the strategy adaptive also peers beyond that are likely to be nearer. Strategies choose the
+// candidates to probe, and the Placer probes within limits: a site gets one probe from each peer in
 // half a minute, and a request only where robots.txt is known and allows it. The ring state of
 // strategies is here as well: subnets are delegated by records on the ring (package
 // node/services/subnets), neighbors exchange network coordinates or placement samples.
@@ -43,6 +44,8 @@ type Config struct {
 type Ring interface {
 	// Leaves returns the leaf set, each side nearest first.
 	Leaves() (preds, succs []dht.Peer)
+	// Members returns all known ring peers, including the leaf set.
+	Members() []dht.Peer
 	// Candidates returns attached workers for a key, Attached all of them; Attachments returns the
 	// peers to which this peer is attached.
 	Candidates(key ring.Key) []dht.Peer

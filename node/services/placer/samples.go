@@ -3,12 +3,15 @@ package placer
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/time/rate"
 
@@ -38,28 +41,61 @@ const (
 	// is known, since other load only increases it.
 	greetings  = 6
 	greetEvery = 250 * time.Millisecond
+	// farMost bounds the members beyond the leaf set whose RTT is measured, by farGreetings messages
+	// to each, of which the shortest counts; two of them a second. With the leaf set they fit into a
+	// sample.
+	farMost      = wire.MaxSampleRTTs - 17
+	farGreetings = 3
+	// hopsMost bounds the hops of a sample: eight leaf sets on each side, 128 owners.
+	hopsMost = 7
+	// passers are the farthest neighbors of each side, which forward samples: one may have failed.
+	passers = 2
+	// samplesMet is the number of samples that are recognized as duplicates.
+	samplesMet = 4096
 	// samplesMute is the backoff for a neighbor that rejects samples, since it uses another strategy.
 	samplesMute = 10 * time.Minute
 )
 
-// sampleGossip sends the samples of the strategy adaptive to the leaf set (design, section 5), so
-// that neighbors need not measure again. The messages themselves measure the RTT to neighbors,
-// which is sent as well: a peer is a site that needs no probe. It is safe for concurrent use.
+// sampleGossip distributes the samples of the strategy adaptive among its owners (design, section
+// 5), so that others need not measure again. It sends them to its leaf set, and the peers at its
+// ends forward them away from the sender: each sample reaches an owner at most twice from each
+// side. The messages themselves measure the RTT to neighbors and some other peers, which is
+// distributed as well: a peer is a site that needs no probe. It is safe for concurrent use.
 type sampleGossip struct {
 	self        peer.ID
 	where       func() netip.Addr // this peer's public address
 	strategy    *adaptive.Strategy
 	guard       sync.Locker // of strategy: the placer's
 	log         *slog.Logger
-	neighbors   func() []peer.ID // the leaf set
+	sides       func() (preds, succs []peer.ID) // the leaf set, nearest first
+	members     func() []peer.ID                // of the ring
 	net         rpc.Caller
 	incarnation uint64
 
 	mu        sync.Mutex // guards what follows; never held during network calls
 	first     int        // number of kept[0] among all samples so far
-	kept      []adaptive.Sample
-	listeners map[peer.ID]*listener // neighbors, so bounded
+	kept      []kept
+	met       *simplelru.LRU[uint64, struct{}] // identities of known samples
+	listeners map[peer.ID]*listener            // neighbors, so bounded
+	beyond    map[peer.ID]time.Duration        // RTT of members that are not neighbors; 0: no reply
+	announced map[peer.ID]time.Duration        // both, as last sent for this peer
 }
+
+// kept is a sample to be sent to neighbors.
+type kept struct {
+	adaptive.Sample
+	to side
+}
+
+// side selects the neighbors that a sample is sent to.
+type side int
+
+const (
+	everybody side = iota
+	preds          // predecessors of this peer on the ring
+	succs          // successors
+	nobody
+)
 
 // listener is a neighbor that receives samples.
 type listener struct {
@@ -69,7 +105,6 @@ type listener struct {
 	received    *rate.Limiter // of its samples
 	exchanges   int           // messages so far
 	rtt         time.Duration // least RTT of a message; 0: no reply yet
-	announced   time.Duration // rtt as last sent for this peer
 }
 
 // samplesMethod sends samples to a neighbor.
@@ -77,14 +112,51 @@ var samplesMethod = rpc.Method[*wire.Samples, *wire.SamplesReply]{Service: Servi
 
 // newSampleGossip returns the gossip of a peer for its strategy, which guard guards.
 func newSampleGossip(s *adaptive.Strategy, guard sync.Locker, d *Deps) *sampleGossip {
+	met, _ := simplelru.NewLRU[uint64, struct{}](samplesMet, nil) // a positive size has no error
 	return &sampleGossip{
 		self: d.Self, where: d.Where, strategy: s, guard: guard, log: d.Log, net: d.Net, incarnation: d.Incarnation,
-		neighbors: func() []peer.ID {
+		sides: func() (before, behind []peer.ID) {
 			preds, succs := d.Ring.Leaves()
-			return idsOf(preds, succs)
+			return idsOf(preds), idsOf(succs)
 		},
-		listeners: make(map[peer.ID]*listener),
+		members: func() []peer.ID { return idsOf(d.Ring.Members()) }, beyond: make(map[peer.ID]time.Duration),
+		met: met, listeners: make(map[peer.ID]*listener),
 	}
+}
+
+// neighbors returns the leaf set with the side of each; everybody for a peer on both.
+func (c *sampleGossip) neighbors() map[peer.ID]side {
+	before, behind := c.sides()
+	of := make(map[peer.ID]side)
+	for _, id := range before {
+		of[id] = preds
+	}
+	for _, id := range behind {
+		if of[id] == preds {
+			of[id] = everybody
+		} else {
+			of[id] = succs
+		}
+	}
+	return of
+}
+
+// onward returns the side to which samples of a neighbor are forwarded: the other side, if it is at
+// the end of its own. If a peer is on both sides, each source reaches all of the ring itself.
+func (c *sampleGossip) onward(from peer.ID) side {
+	before, behind := c.sides()
+	for _, id := range before {
+		if slices.Contains(behind, id) {
+			return nobody
+		}
+	}
+	switch {
+	case slices.Contains(before[max(0, len(before)-passers):], from):
+		return succs
+	case slices.Contains(behind[max(0, len(behind)-passers):], from):
+		return preds
+	}
+	return nobody
 }
 
 // idsOf returns the IDs of peers, each once, in the order of the lists.
@@ -107,18 +179,18 @@ func (c *sampleGossip) run(ctx context.Context) error {
 			return loop.UnlessCanceled(err)
 		}
 		c.teach(ctx)
-		if pause = samplesEvery; c.locate() {
+		if pause = samplesEvery; c.locate(ctx) {
 			pause = greetEvery
 		}
 	}
 }
 
-// locate adds the RTTs from this peer to its neighbors as a sample, if they have changed: a
-// neighbor is new, or its RTT is shorter by a tenth. It reports whether some neighbors need more
-// messages.
-func (c *sampleGossip) locate() (more bool) {
-	rtts, more := c.distances()
-	if len(rtts) == 0 || more {
+// locate adds the RTTs from this peer to others as a sample, if they have changed. It reports
+// whether some neighbors need more messages.
+func (c *sampleGossip) locate(ctx context.Context) (more bool) {
+	all := c.greet(ctx)
+	rtts, more := c.distances(all)
+	if len(rtts) == 0 {
 		return more
 	}
 	own := adaptive.PeerSample(string(c.self), c.where(), rtts)
@@ -127,30 +199,72 @@ func (c *sampleGossip) locate() (more bool) {
 	c.guard.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.keep(own)
+	c.news(&own)
+	c.keep(own, everybody)
 	return false
 }
 
-// distances returns the RTTs to the neighbors if they must be announced, and whether some neighbors
-// need more messages first.
-func (c *sampleGossip) distances() (rtts []adaptive.PeerRTT, more bool) {
+// distances returns the RTTs to others if they must be announced: one is shorter by a tenth, or more
+// are known: all, or twice as many as announced. It reports whether some neighbors need more
+// messages first.
+func (c *sampleGossip) distances(all bool) (rtts []adaptive.PeerRTT, more bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	changed := false
+	known := maps.Clone(c.beyond)
 	for id, p := range c.listeners {
 		more = more || p.exchanges < greetings
-		if p.rtt > 0 {
-			rtts = append(rtts, adaptive.PeerRTT{Peer: string(id), RTT: p.rtt})
-			changed = changed || p.announced == 0 || p.rtt < p.announced-p.announced/10
-		}
+		known[id] = p.rtt
+	}
+	maps.DeleteFunc(known, func(_ peer.ID, rtt time.Duration) bool { return rtt == 0 })
+	enough, changed := all || len(known) >= 2*len(c.announced), false
+	for id, rtt := range known {
+		rtts = append(rtts, adaptive.PeerRTT{Peer: string(id), RTT: rtt})
+		before, old := c.announced[id]
+		changed = changed || !old && enough || old && rtt < before-before/10
 	}
 	if more || !changed {
 		return nil, more
 	}
-	for _, p := range c.listeners {
-		p.announced = p.rtt
-	}
+	c.announced = known
 	return rtts, false
+}
+
+// greet measures the RTT of two more members beyond the leaf set; it reports whether all are
+// measured. They take no samples, but a rejection is a reply, too.
+func (c *sampleGossip) greet(ctx context.Context) (all bool) {
+	near, members := c.neighbors(), c.members()
+	c.mu.Lock()
+	maps.DeleteFunc(c.beyond, func(id peer.ID, _ time.Duration) bool { return !slices.Contains(members, id) })
+	next := slices.DeleteFunc(members, func(id peer.ID) bool {
+		_, leaf := near[id]
+		_, met := c.beyond[id]
+		return leaf || met || id == c.self
+	})
+	next = next[:min(len(next), 2, farMost-len(c.beyond))]
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, samplesTimeout)
+	defer cancel()
+	var calls sync.WaitGroup
+	for _, id := range next {
+		calls.Go(func() { c.greetOne(ctx, id) })
+	}
+	calls.Wait()
+	return len(next) == 0
+}
+
+func (c *sampleGossip) greetOne(ctx context.Context, id peer.ID) {
+	m, _ := wire.NewSamples(nil)
+	least := time.Duration(0)
+	for range farGreetings {
+		begun := time.Now()
+		_, err := samplesMethod.Call(ctx, c.net, id, m)
+		if took := time.Since(begun); answered(err) && (least == 0 || took < least) {
+			least = max(took, 1)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.beyond[id] = least
 }
 
 // answered reports whether a call returned a reply of the peer, possibly an error.
@@ -169,27 +283,41 @@ func (c *sampleGossip) teach(ctx context.Context) {
 	c.guard.Unlock()
 	near := c.neighbors()
 	c.mu.Lock()
-	c.keep(fresh...)
+	for _, l := range fresh {
+		c.news(&l)
+		c.keep(l, everybody)
+	}
 	for id := range c.listeners {
-		if !slices.Contains(near, id) {
+		if _, ok := near[id]; !ok {
 			delete(c.listeners, id)
 		}
 	}
 	c.mu.Unlock()
 	var calls sync.WaitGroup
-	for _, id := range near {
-		calls.Go(func() { c.send(ctx, id) })
+	for id, at := range near {
+		calls.Go(func() { c.send(ctx, id, at) })
 	}
 	calls.Wait()
 }
 
-// keep stores samples for neighbors. The caller holds mu.
-func (c *sampleGossip) keep(list ...adaptive.Sample) {
-	c.kept = append(c.kept, list...)
+// keep stores a sample for neighbors. The caller holds mu.
+func (c *sampleGossip) keep(l adaptive.Sample, to side) {
+	c.kept = append(c.kept, kept{l, to})
 	if over := len(c.kept) - samplesKept; over > 0 {
 		c.kept = slices.Delete(c.kept, 0, over)
 		c.first += over
 	}
+}
+
+// news reports whether a sample is not a duplicate. The caller holds mu.
+func (c *sampleGossip) news(l *adaptive.Sample) bool {
+	h := fnv.New64a()
+	fmt.Fprintln(h, l.Host, l.Site, l.RTTs)
+	if c.met.Contains(h.Sum64()) {
+		return false
+	}
+	c.met.Add(h.Sum64(), struct{}{})
+	return true
 }
 
 // listener returns the state of a neighbor. The caller holds mu.
@@ -202,23 +330,33 @@ func (c *sampleGossip) listener(id peer.ID) *listener {
 	return p
 }
 
-// next returns the message with as many of a neighbor's missing samples as fit, and the number of
-// the sample after these; nil if it needs no message.
-func (c *sampleGossip) next(id peer.ID) (m *wire.Samples, end int) {
+// next returns the message with as many of the missing samples of a neighbor at a side as fit, and
+// the number of the sample after these; nil if it needs no message.
+func (c *sampleGossip) next(id peer.ID, at side) (m *wire.Samples, end int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.listener(id)
 	p.sent = max(p.sent, c.first)
-	m, n := wire.NewSamples(c.kept[p.sent-c.first:])
+	var missing []adaptive.Sample
+	var numbers []int
+	for i, k := range c.kept[p.sent-c.first:] {
+		if k.to == everybody || k.to == at {
+			missing, numbers = append(missing, k.Sample), append(numbers, p.sent+i)
+		}
+	}
+	m, n := wire.NewSamples(missing)
 	if time.Now().Before(p.mute) || n == 0 && p.exchanges >= greetings {
 		return nil, 0
 	}
-	return m, p.sent + n
+	if n < len(missing) {
+		return m, numbers[n]
+	}
+	return m, c.first + len(c.kept)
 }
 
-// send sends one neighbor its missing samples.
-func (c *sampleGossip) send(ctx context.Context, id peer.ID) {
-	m, end := c.next(id)
+// send sends one neighbor, at a side of this peer, its missing samples.
+func (c *sampleGossip) send(ctx context.Context, id peer.ID, at side) {
+	m, end := c.next(id, at)
 	if m == nil {
 		return
 	}
@@ -259,20 +397,33 @@ func (c *sampleGossip) learn(ctx context.Context, from peer.ID, m *wire.Samples)
 	if err := c.admit(from, len(m.GetHost()), time.Now()); err != nil {
 		return nil, err
 	}
+	onward := c.onward(from)
 	for _, l := range m.List() {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		c.mu.Lock()
+		news := c.news(&l)
+		c.mu.Unlock()
+		if !news {
+			continue
+		}
 		c.guard.Lock() // locked for each, as a placement may wait
 		c.strategy.Learn(time.Now(), &l)
 		c.guard.Unlock()
+		if onward != nobody && l.Hops < hopsMost {
+			l.Hops++
+			c.mu.Lock()
+			c.keep(l, onward)
+			c.mu.Unlock()
+		}
 	}
 	return &wire.SamplesReply{Incarnation: c.incarnation}, nil
 }
 
 // admit returns an error unless the samples are of a neighbor and within the rate limit.
 func (c *sampleGossip) admit(from peer.ID, n int, now time.Time) error {
-	if !slices.Contains(c.neighbors(), from) {
+	if _, near := c.neighbors()[from]; !near {
 		return rpc.Busy("samples: the caller is not in the leaf set")
 	}
 	c.mu.Lock()

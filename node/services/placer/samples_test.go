@@ -43,9 +43,11 @@ func newSampleGossips(t *testing.T, ids ...peer.ID) *sampleGossips {
 func (s *sampleGossips) enter(id peer.ID, incarnation uint64, near []peer.ID) *sampleGossip {
 	s.t.Helper()
 	c := newSampleGossip(adaptive.New(0), new(sync.Mutex), &Deps{Self: id, Where: func() netip.Addr { return netip.Addr{} }, Log: quiet, Incarnation: incarnation})
-	c.neighbors = func() []peer.ID {
-		return slices.DeleteFunc(slices.Clone(near), func(p peer.ID) bool { return p == id })
+	c.sides = func() (preds, succs []peer.ID) {
+		others := slices.DeleteFunc(slices.Clone(near), func(p peer.ID) bool { return p == id })
+		return others, others
 	}
+	c.members = func() []peer.ID { return slices.Clone(near) }
 	c.net = rpc.CallerFunc(func(ctx context.Context, to peer.ID, _ string, raw []byte) ([]byte, error) {
 		if err := s.fail[to]; err != nil {
 			return nil, err
@@ -121,10 +123,58 @@ func TestSamples(t *testing.T) {
 		if len(a.kept) > samplesKept || len(b.kept) > samplesKept {
 			t.Errorf("%d samples are kept", len(a.kept))
 		}
-		a.neighbors = func() []peer.ID { return []peer.ID{"c"} }
+		a.sides = func() (preds, succs []peer.ID) { return nil, []peer.ID{"c"} }
 		a.teach(t.Context())
 		if len(a.listeners) != 1 {
 			t.Errorf("%d neighbours are remembered, of one", len(a.listeners))
+		}
+	})
+}
+
+// TestSamplesGoRound: in a ring that no leaf set sees whole each sample comes to everybody within
+// its hops, no more than twice from each side, and stops.
+func TestSamplesGoRound(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		const n, r = 60, 8
+		ids := make([]peer.ID, n)
+		for i := range ids {
+			ids[i] = peer.ID(fmt.Sprintf("r%02d", i))
+		}
+		s := newSampleGossips(t, ids...)
+		for i, id := range ids {
+			s.peers[id].sides = func() (preds, succs []peer.ID) {
+				for k := 1; k <= r; k++ {
+					preds, succs = append(preds, ids[(i+n-k)%n]), append(succs, ids[(i+k)%n])
+				}
+				return preds, succs
+			}
+			for range greetings {
+				s.peers[id].teach(t.Context())
+			}
+		}
+		s.told.Store(0)
+		s.place(ids[7], 0, 1)
+		s.peers[ids[7]].teach(t.Context())
+		s.fail[ids[15]] = errors.New("gone") // at the end of its leaf set
+		for range hopsMost + 1 {
+			for _, id := range ids {
+				s.peers[id].teach(t.Context())
+			}
+		}
+		for i, id := range ids {
+			if got := s.peers[id].met.Len(); got != 1 && i != 15 {
+				t.Errorf("%s knows %d samples", id, got)
+			}
+		}
+		if got := s.told.Load(); got > 4*n {
+			t.Errorf("%d messages for %d peers", got, n)
+		}
+		s.told.Store(0)
+		for _, id := range ids {
+			s.peers[id].teach(t.Context())
+		}
+		if got := s.told.Load(); got > 0 {
+			t.Errorf("%d messages go on", got)
 		}
 	})
 }
@@ -150,7 +200,7 @@ func TestPeersAreSites(t *testing.T) {
 			for _, id := range ids {
 				g := s.peers[id]
 				g.teach(t.Context())
-				if more := g.locate(); more != (round < greetings-1) {
+				if more := g.locate(t.Context()); more != (round < greetings-1) {
 					t.Errorf("round %d: %s greets on: %v", round, id, more)
 				}
 			}
@@ -164,6 +214,46 @@ func TestPeersAreSites(t *testing.T) {
 		}
 		if c := s.peers["p0"].strategy.Next(v); c.Worker != "p2" {
 			t.Errorf("a site beside p2 went to %q: %s", c.Worker, c.Why)
+		}
+	})
+}
+
+// TestMembersAreGreeted: how far members beyond the leaf set are is learnt and told as well, of
+// those that answer; no more are asked than fit into a sample, and each once.
+func TestMembersAreGreeted(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		s := newSampleGossips(t, "a", "b", "mute")
+		var members []peer.ID
+		for i := range 2 * farMost {
+			id := peer.ID(fmt.Sprintf("far%02d", i))
+			s.enter(id, 1, nil)
+			members = append(members, id)
+		}
+		a := s.peers["a"]
+		a.sides = func() (preds, succs []peer.ID) { return nil, []peer.ID{"b"} }
+		a.members = func() []peer.ID { return append([]peer.ID{"a", "b", "mute"}, members...) }
+		s.fail["mute"] = errors.New("no route")
+		direct := a.net
+		a.net = rpc.CallerFunc(func(ctx context.Context, to peer.ID, service string, raw []byte) ([]byte, error) {
+			time.Sleep(20 * time.Millisecond)
+			return direct.Call(ctx, to, service, raw)
+		})
+		for range greetings + farMost {
+			a.teach(t.Context())
+			a.locate(t.Context())
+		}
+		told := s.told.Load()
+		if len(a.announced) != farMost || a.announced["far00"] != 20*time.Millisecond || told > greetings+farGreetings*farMost+10 {
+			t.Errorf("%d members are known, far00 is %v away; %d messages", len(a.announced), a.announced["far00"], told)
+		}
+		last := a.kept[len(a.kept)-1]
+		if len(last.RTTs) != farMost+1 || len(a.kept) > 8 {
+			t.Errorf("told %d round trips, in %d samples", len(last.RTTs), len(a.kept))
+		}
+		members = members[:3]
+		a.locate(t.Context())
+		if len(a.beyond) != 4 {
+			t.Errorf("%d are remembered of 4 members", len(a.beyond))
 		}
 	})
 }
@@ -198,7 +288,7 @@ func TestSamplesAreRefused(t *testing.T) {
 		for range 3 {
 			s.peers["a"].teach(t.Context())
 		}
-		if s.told.Load() != 1 || s.peers["a"].locate() {
+		if s.told.Load() != 1 || s.peers["a"].locate(t.Context()) {
 			t.Errorf("b was told %d times, though it takes no samples, or is greeted for ever", s.told.Load())
 		}
 		b := s.enter("b", 1, []peer.ID{"a", "b"})

@@ -261,7 +261,7 @@ func fullMessages() []proto.Message {
 			Site: some(nodewire.MaxSamples, []byte{}), Whole: make([]byte, nodewire.MaxSamples), Asked: some(nodewire.MaxSamples, uint32(1)),
 			Of: some(nodewire.MaxSamples, uint32(1)), Measured: some(nodewire.MaxSamples, uint32(nodewire.MaxSampleRTTs)),
 			By: some(nodewire.MaxSamples*nodewire.MaxSampleRTTs, uint32(1)), RttUs: some(nodewire.MaxSamples*nodewire.MaxSampleRTTs, uint32(1)),
-			WorthPct: some(nodewire.MaxSamples, uint32(1)),
+			WorthPct: some(nodewire.MaxSamples, uint32(1)), Hops: some(nodewire.MaxSamples, uint32(1)),
 		},
 		&nodewire.Subnets{
 			Kind: make([]byte, nodewire.MaxSubnets), Name: some(nodewire.MaxSubnets, []byte{}), Held: some(nodewire.MaxSubnets, uint64(1)),

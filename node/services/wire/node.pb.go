@@ -574,6 +574,7 @@ type Samples struct {
 	By            []uint32               `protobuf:"varint,9,rep,packed,name=by,proto3" json:"by,omitempty"`             // index in peer of the measuring peer
 	RttUs         []uint32               `protobuf:"varint,10,rep,packed,name=rtt_us,json=rttUs,proto3" json:"rtt_us,omitempty"`
 	WorthPct      []uint32               `protobuf:"varint,11,rep,packed,name=worth_pct,json=worthPct,proto3" json:"worth_pct,omitempty"` // percent of a site of usual size, with those placed before without a probe; none: 100
+	Hops          []uint32               `protobuf:"varint,12,rep,packed,name=hops,proto3" json:"hops,omitempty"`                         // owners that forwarded the sample; none: 0
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -681,6 +682,13 @@ func (x *Samples) GetRttUs() []uint32 {
 func (x *Samples) GetWorthPct() []uint32 {
 	if x != nil {
 		return x.WorthPct
+	}
+	return nil
+}
+
+func (x *Samples) GetHops() []uint32 {
+	if x != nil {
+		return x.Hops
 	}
 	return nil
 }
@@ -1248,7 +1256,7 @@ const file_node_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x03(\fR\x05value\"\x1c\n" +
 	"\n" +
 	"Coordinate\x12\x0e\n" +
-	"\x02at\x18\x01 \x01(\fR\x02at\"\x93\x02\n" +
+	"\x02at\x18\x01 \x01(\fR\x02at\"\xab\x02\n" +
 	"\aSamples\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x12\n" +
 	"\x04peer\x18\x02 \x03(\fR\x04peer\x12\x12\n" +
@@ -1261,7 +1269,8 @@ const file_node_proto_rawDesc = "" +
 	"\x02by\x18\t \x03(\rB\x02\x10\x01R\x02by\x12\x19\n" +
 	"\x06rtt_us\x18\n" +
 	" \x03(\rB\x02\x10\x01R\x05rttUs\x12\x1f\n" +
-	"\tworth_pct\x18\v \x03(\rB\x02\x10\x01R\bworthPct\"0\n" +
+	"\tworth_pct\x18\v \x03(\rB\x02\x10\x01R\bworthPct\x12\x16\n" +
+	"\x04hops\x18\f \x03(\rB\x02\x10\x01R\x04hops\"0\n" +
 	"\fSamplesReply\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\"a\n" +
 	"\aSubnets\x12\x12\n" +

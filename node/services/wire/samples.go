@@ -40,7 +40,8 @@ func NewSamples(list []adaptive.Sample) (m *Samples, n int) {
 		m.Host, m.Site, m.Whole = append(m.Host, []byte(l.Host)), append(m.Site, l.Site.AsSlice()), append(m.Whole, whole)
 		m.Asked, m.Of = append(m.Asked, uint32(max(l.Asked, 0))), append(m.Of, uint32(max(l.Of, 0))) // not negative, and as many as peers
 		m.WorthPct = append(m.WorthPct, uint32(100*min(max(l.Worth, 0), MaxSampleWorth)))
-		m.Measured = append(m.Measured, uint32(len(rtts))) // at most MaxSampleRTTs
+		m.Hops = append(m.Hops, uint32(min(max(l.Hops, 0), MaxSampleHops))) // bounded
+		m.Measured = append(m.Measured, uint32(len(rtts)))                  // at most MaxSampleRTTs
 		n++
 	}
 	return m, n
@@ -58,7 +59,7 @@ func (m *Samples) Validate() error {
 		return fmt.Errorf("samples: %d of %d peers exceed %d of %d", n, len(m.GetPeer()), MaxSamples, MaxSamplePeers)
 	}
 	if len(m.GetSite()) != n || len(m.GetWhole()) != n || len(m.GetAsked()) != n || len(m.GetOf()) != n || len(m.GetMeasured()) != n || len(m.GetBy()) != len(m.GetRttUs()) ||
-		len(m.GetWorthPct()) != 0 && len(m.GetWorthPct()) != n {
+		len(m.GetWorthPct()) != 0 && len(m.GetWorthPct()) != n || len(m.GetHops()) != 0 && len(m.GetHops()) != n {
 		return fmt.Errorf("samples: %w", errColumns)
 	}
 	rtts := 0
@@ -97,6 +98,9 @@ func (m *Samples) List() []adaptive.Sample {
 		}
 		if len(m.GetWorthPct()) > 0 {
 			l.Worth = float64(min(m.GetWorthPct()[i], 100*MaxSampleWorth)) / 100
+		}
+		if len(m.GetHops()) > 0 {
+			l.Hops = int(min(m.GetHops()[i], MaxSampleHops))
 		}
 		for range m.GetMeasured()[i] {
 			l.RTTs = append(l.RTTs, adaptive.PeerRTT{

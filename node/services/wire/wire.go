@@ -43,10 +43,12 @@ const (
 	// connects, or that of one HEAD request.
 	SamplesVersion = 1
 	// MaxSamples limits the samples of one Samples, MaxSamplePeers the measuring peers, MaxSampleRTTs
-	// the RTTs of one sample, MaxSampleWorth the sites of usual size that it represents.
+	// the RTTs of one sample, MaxSampleHops its number of forwards, MaxSampleWorth the sites of usual
+	// size that it represents.
 	MaxSamples     = 256
 	MaxSamplePeers = 256
 	MaxSampleRTTs  = 64
+	MaxSampleHops  = 64
 	MaxSampleWorth = 100
 	// MaxAdmissions limits the hosts of one Admission, MaxHost a host's
 	// name in it, MaxSubject the text of an OptOut.

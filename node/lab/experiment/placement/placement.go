@@ -28,8 +28,9 @@ all sites from the first. Figures _first cover the first 200 sites. Figures _jud
 paper. Download times cover the last 35 %. A probe has a random error, 0.3 ms on average, like that of a busy machine.
 
 Plain rows work as in a live ring: the candidates of a host are its owner and the owner's leaf set (8 on each side). Owners learn separately, apart
-from what they exchange. ipmicra's records are stored at ring owners. adaptive's samples go to the leaf set every second. Rows -all follow the papers: all peers are candidates and
-share one memory. With up to 17 peers the candidates are the same. adaptive-blind is adaptive without site addresses, adaptive-alone adaptive without those
+from what they exchange. ipmicra's records are stored at ring owners. adaptive's samples go to the leaf set every second and on around the ring. Up to
+4 peers beyond the leaf set are its candidates if samples show that they are nearer. Rows -all follow the papers: all peers are candidates and share
+one memory. With up to 17 peers the candidates are the same. adaptive-blind is adaptive without site addresses, adaptive-alone adaptive without those
 samples. oracle is the nearest leaf peer, oracle-all the nearest peer. optimal_of_all and excess_of_all_ms compare with the nearest of all peers.
 
 owner hashes hosts to peers, like crawlers without location (UbiCrawler, BUbiNG). oracle-all is a central assignment with full knowledge.

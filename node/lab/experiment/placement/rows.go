@@ -44,7 +44,7 @@ func (r *placementRow) candidates() int {
 // fleet holds the strategies of the owners: a shared one, or one each.
 type fleet struct {
 	of []placement.Strategy // by owner
-	// samples go from each owner to its leaf set.
+	// samples go from each owner around the ring, and peers beyond the leaf set may be candidates.
 	samples []*adaptive.Strategy
 	// fresh returns the initial strategy of an owner.
 	fresh func(i int) *adaptive.Strategy
@@ -125,9 +125,9 @@ func adaptiveFleet(w *placementWorld, all bool) (*fleet, error) {
 	f := new(fleet)
 	f.fresh = func(i int) *adaptive.Strategy {
 		s := fresh(i)
-		for k := range w.peers { // with churn, each peer is a neighbor at some time
-			if w.today != nil || slices.Contains(w.peers[i].leaves, k) {
-				own := w.peerSample(k, w.today != nil)
+		for k := range w.peers {
+			if w.hops(i, k) <= sampleHops {
+				own := w.peerSample(k, false)
 				s.Learn(dhtsim.Epoch, &own)
 			}
 		}
@@ -141,18 +141,24 @@ func adaptiveFleet(w *placementWorld, all bool) (*fleet, error) {
 }
 
 // peerSample is what a peer announces of itself before the first site is found: its distances to
-// all others, or to its leaf set.
+// all others, or to its leaf set and some beyond.
 func (w *placementWorld) peerSample(i int, all bool) adaptive.Sample {
 	var rtts []adaptive.PeerRTT
+	beyond := 0
 	for k := range w.peers {
-		if rtt := w.between[i][k]; rtt > 0 && (all || slices.Contains(w.peers[i].leaves, k)) {
+		leaf := slices.Contains(w.peers[i].leaves, k)
+		if rtt := w.between[i][k]; rtt > 0 && (all || leaf || beyond < sampleBeyond) {
 			rtts = append(rtts, adaptive.PeerRTT{Peer: w.peers[k].id, RTT: rtt})
+			if !leaf {
+				beyond++
+			}
 		}
 	}
 	return adaptive.PeerSample(w.peers[i].id, w.peers[i].addr, rtts)
 }
 
-// adaptiveAloneFleet is adaptive without samples of sites: each owner learns separately.
+// adaptiveAloneFleet is adaptive without samples of sites: each owner learns separately, and probes
+// only its leaf set.
 func adaptiveAloneFleet(w *placementWorld, all bool) (*fleet, error) {
 	f, err := adaptiveFleet(w, all)
 	if err != nil {

@@ -26,9 +26,12 @@ const (
 	// dueFor is the time of a site's crawl beyond 1.5 s per page, after which its pages count as
 	// due but not fetched.
 	dueFor = 5 * time.Second
-	// samplesEvery is how often owners send samples to their leaf set, heartbeatEvery how often a worker
-	// renews its leases with an owner.
+	// samplesEvery is how often owners send and forward samples to their leaf set, heartbeatEvery
+	// how often a worker renews its leases with an owner.
 	samplesEvery, heartbeatEvery = time.Second, 2 * time.Second
+	// sampleHops is how many leaf sets a sample comes through, sampleBeyond how many peers beyond the
+	// leaf set one knows the distance of, candidatesBeyond how many may be candidates for a site.
+	sampleHops, sampleBeyond, candidatesBeyond = 8, 47, 4
 	// samplesKept is the number of samples sent to a returning neighbor.
 	samplesKept = 512
 	// probeTries is the number of connects per probe; the median counts.
@@ -73,6 +76,7 @@ type hostRun struct {
 	site       *placementSite
 	number     int
 	candidates []int
+	beyond     int // of them
 	measured   map[string]placement.Measurement
 	probes     int
 	estimating int
@@ -146,7 +150,7 @@ func (r *placementRun) gossip(i int) {
 	})
 }
 
-// tell sends samples to an owner's leaf set.
+// tell sends samples to the owners around one.
 func (r *placementRun) tell(i int) {
 	here := func(k int) bool { return r.w.here(k, r.clock.Elapsed()-placementWarmUp) }
 	if !here(i) {
@@ -166,14 +170,13 @@ func (r *placementRun) tell(i int) {
 	}
 	r.kept = append(r.kept, samples...)
 	r.kept = r.kept[max(0, len(r.kept)-samplesKept):]
-	present := r.w.present(r.clock.Elapsed() - placementWarmUp)
-	at, n := slices.Index(present, i), len(present)
-	for to, k := range present {
-		if apart := max(at-to, to-at); k == i || min(apart, n-apart) > leafSide {
+	for k := range r.w.peers {
+		hops := r.w.hops(i, k)
+		if hops == 0 || hops > sampleHops || !here(k) {
 			continue
 		}
-		r.message(1, bytes)
-		r.clock.After(r.w.between[i][k]/2, func() {
+		r.message(min(hops, 2), min(hops, 2)*bytes) // those beyond the leaf set receive it from two
+		r.clock.After(r.w.between[i][k]/2+time.Duration(hops-1)*samplesEvery, func() {
 			for l := range samples {
 				r.fleet.samples[k].Learn(r.clock.Now(), &samples[l])
 			}
@@ -213,6 +216,23 @@ func (r *placementRun) begin(i int) {
 	r.place(h)
 }
 
+// reach adds likely nearer peers beyond the leaf set to the candidates of a site.
+func (r *placementRun) reach(h *hostRun) {
+	if r.fleet.samples == nil {
+		return
+	}
+	s := r.fleet.samples[h.site.owner]
+	reaches := func(peer string) bool {
+		return slices.Contains(h.site.present, r.w.index[peer]) && h.site.rtt[r.w.index[peer]] >= 0
+	}
+	for _, peer := range s.Beyond(&h.view, candidatesBeyond-h.beyond, reaches) {
+		h.beyond++
+		k := r.w.index[peer]
+		h.candidates = append(h.candidates, k)
+		h.view.Candidates = append(h.view.Candidates, placement.Candidate{Peer: peer, Addr: r.w.peers[k].addr})
+	}
+}
+
 // view of a site by some of the peers.
 func (w *placementWorld) view(s *placementSite, candidates []int, row *placementRow) placement.View {
 	v := placement.View{Host: s.name, Site: s.addr}
@@ -234,6 +254,7 @@ func (s *placementSite) probe(peer int, n uint64) time.Duration {
 // place a site; it is called again when measurements have arrived.
 func (r *placementRun) place(h *hostRun) {
 	h.view.Now, h.view.Measured = r.clock.Now(), h.measured
+	r.reach(h)
 	c := r.fleet.of[h.site.owner].Next(&h.view)
 	if len(c.Probe) > 0 {
 		wait := time.Duration(0)

@@ -64,6 +64,7 @@ type placementPeer struct {
 	host   int
 	addr   netip.Addr
 	leaves []int   // with itself, by number
+	place  int     // on the ring, among all
 	rate   float64 // of its line in bytes a second; 0: no bound
 }
 
@@ -133,8 +134,8 @@ func (w *placementWorld) join() {
 	}
 	w.inRing = make([]int, len(w.peers))
 	for i := range w.peers {
-		place, _ := slices.BinarySearchFunc(taken, w.peers[i].key, ring.Key.Compare)
-		w.inRing[place] = i
+		w.peers[i].place, _ = slices.BinarySearchFunc(taken, w.peers[i].key, ring.Key.Compare)
+		w.inRing[w.peers[i].place] = i
 		set := ring.NewLeafSet(w.peers[i].key, leafSide)
 		for k := range w.peers {
 			set.Insert(w.peers[k].key)
@@ -145,6 +146,12 @@ func (w *placementWorld) join() {
 			}
 		}
 	}
+}
+
+// hops returns the number of leaf sets between two peers: 0 for the same peer, 1 within a leaf set.
+func (w *placementWorld) hops(i, k int) int {
+	apart := max(w.peers[i].place-w.peers[k].place, w.peers[k].place-w.peers[i].place)
+	return (min(apart, len(w.peers)-apart) + leafSide - 1) / leafSide
 }
 
 // owner of a host, among some peers.
