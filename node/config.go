@@ -24,8 +24,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/permit"
-	"github.com/apoidea/apoidea/crawl/placement/coordinates"
-	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
 	crawlwire "github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/datadir"
@@ -107,21 +105,10 @@ type Config struct {
 	Probe string
 	// GeoIP is a MaxMind DB file of positions or countries, for the strategy geo.
 	GeoIP string
-	// Theta is the relative error below which a server's network coordinate is used to place its
-	// hosts, in (0, 1]. Smaller takes more downloads by estimators (papers 3.7: 64 in the median at
-	// 0.25, 193 at 0.15) and places better.
-	Theta float64
-	// CoordinatesMode is how long placement by network coordinates continues (papers 3.4): persistent,
-	// cycle, single or none.
-	CoordinatesMode string
-	// Gossip is the interval of requests for a neighbor's network coordinate.
-	Gossip time.Duration
 	// Hierarchy is a file of IP ranges with their organizations, for the strategy ipmicra: CSV, or a
 	// registry's delegated-extended statistics. Empty: each /24 and each /48 is a range of its own,
 	// without organization.
 	Hierarchy string
-	// Threshold is the RTT to a site that ends the search of the strategy ipmicra, at most a minute.
-	Threshold time.Duration
 	// Fetchers is the maximum number of concurrent fetches.
 	Fetchers int
 	// Governor schedules fetches under a bandwidth limit: ours, paper, start-stop, or none, which
@@ -246,7 +233,6 @@ func DefaultConfig(dir string, profile Profile) Config {
 		DataDir: dir, Dashboard: "127.0.0.1:0", Network: "main", Profile: profile, Placement: "adaptive", Probe: placer.ProbeConnect,
 		Fetchers: 256, // hides an RTT of 200 ms at 1,000 pages/s; each costs a stack and a connection's buffers
 		Governor: bandwidth.Ours, MaxDepth: bandwidth.DefaultMaxDepth,
-		Theta: 0.25, CoordinatesMode: coordinates.ModePersistent.String(), Gossip: 10 * time.Second, Threshold: ipmicra.DefaultThreshold,
 		Delay: time.Second, Patience: DefaultPatience, Archive: "gzip", Cookies: "on", Duplicates: "extract", Seen: "exact",
 		Limits:      volunteer.Rules{Memory: 160 << 20}, // half of what the collector would take by default
 		DiskReserve: 256 << 20, MaxBody: 16 << 20, Replicas: 3, LeaseTTL: 8 * time.Second, Version: "dev", PermitChunk: permit.Chunk,
@@ -295,10 +281,6 @@ func (c *Config) Validate() error {
 		oneOf("placement", c.Placement, placer.Names()...),
 		when(c.Placement == "geo" && c.GeoIP == "", "placement geo: requires --geoip FILE"),
 		oneOf("probe", c.Probe, placer.ProbeConnect, placer.ProbeHead),
-		when(!(c.Theta > 0 && c.Theta <= 1), fmt.Sprintf("theta %v: must be more than 0, at most 1", c.Theta)),
-		oneOf("coordinates-mode", c.CoordinatesMode, coordinates.Modes()...),
-		when(c.Gossip < placer.LeastGossip || c.Gossip > time.Hour, fmt.Sprintf("gossip %v: must be between %v and 1h", c.Gossip, placer.LeastGossip)),
-		when(c.Threshold <= 0 || c.Threshold > time.Minute, fmt.Sprintf("threshold %v: must be more than 0, at most 1m", c.Threshold)),
 		when(c.Fetchers < 1 || c.Fetchers > 4096, fmt.Sprintf("fetchers %d: must be between 1 and 4096", c.Fetchers)),
 		oneOf("governor", c.Governor, bandwidth.Names()...),
 		when(c.MaxDepth < 1 || c.MaxDepth > bandwidth.MaxMaxDepth, fmt.Sprintf("max-d %d: must be between 1 and %d", c.MaxDepth, bandwidth.MaxMaxDepth)),

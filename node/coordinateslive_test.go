@@ -98,7 +98,7 @@ func value(f *float64) float64 {
 	return *f
 }
 
-// startDistant runs peers with distances between them, which place by coordinates and gossip fast.
+// startDistant runs peers with distances between them, which place by coordinates.
 func startDistant(t *testing.T, at latency.Distances, peers int, delay time.Duration) []*testPeer {
 	t.Helper()
 	dir := t.TempDir()
@@ -110,7 +110,7 @@ func startDistant(t *testing.T, at latency.Distances, peers int, delay time.Dura
 		}
 		cfg := DefaultConfig(filepath.Join(dir, fmt.Sprint("peer", i)), ProfileLab)
 		cfg.AllowPrivate, cfg.Delay, cfg.Network, cfg.LeaseTTL = true, delay, "test", 30*time.Second
-		cfg.Placement, cfg.Gossip, cfg.Latency = "coordinates", 50*time.Millisecond, plan
+		cfg.Placement, cfg.Latency = "coordinates", plan
 		cfg.FetchFrom = netip.AddrFrom4([4]byte{127, 0, 1, byte(i + 1)}) // a small number
 		if i > 0 {
 			cfg.Bootstrap = ring[0].ring.net.Addrs()[:1]

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"net"
 	"net/netip"
 	"os"
@@ -602,8 +601,6 @@ func TestConfigNamesTheField(t *testing.T) {
 		"archive":    func(c *Config) { c.Archive = "zip" },
 		"duplicates": func(c *Config) { c.Duplicates = "keep" },
 		"seen":       func(c *Config) { c.Seen = "all" },
-		"theta":      func(c *Config) { c.Theta = math.NaN() },
-		"gossip":     func(c *Config) { c.Gossip = time.Millisecond },
 		"fetchers":   func(c *Config) { c.Fetchers = 0 },
 		"delay":      func(c *Config) { c.Delay = time.Millisecond },
 		"max-body":   func(c *Config) { c.MaxBody = 1 },

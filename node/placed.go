@@ -16,8 +16,7 @@ import (
 // placing returns the configuration of placement.
 func (c *Config) placing() placer.Config {
 	return placer.Config{
-		Strategy: c.Placement, Probe: c.Probe, GeoIP: c.GeoIP, Hierarchy: c.Hierarchy, Theta: c.Theta, CoordinatesMode: c.CoordinatesMode,
-		Gossip: c.Gossip, Threshold: c.Threshold, Delay: c.Delay, Agent: productToken,
+		Strategy: c.Placement, Probe: c.Probe, GeoIP: c.GeoIP, Hierarchy: c.Hierarchy, Delay: c.Delay, Agent: productToken,
 	}
 }
 
@@ -33,7 +32,7 @@ func (n *Node) placed() placer.Deps {
 			}
 			return d.Robots[scheme+"://"+host]
 		},
-		Spawn: n.spawn, Log: n.log,
+		Log: n.log,
 	}
 }
 

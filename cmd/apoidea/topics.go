@@ -65,12 +65,8 @@ use the same.
 With every strategy, an overloaded worker is skipped, and a host is placed again when its fetches take more than twice as long as before.
 
     --probe             How an RTT is measured: connect is a TCP connect; head is a HEAD request, sent only if robots.txt is known and allows it.
-    --geoip             A MaxMind DB of positions or countries, for geo; adaptive uses the countries as hints.
-    --hierarchy         IP ranges for ipmicra: CSV with columns prefix and org, or a registry's delegated-extended file, may be gzipped. Without it each /24 and /48 is a range. ipmicra reloads a changed file within three minutes. adaptive reads the ranges once, as hints.
-    --threshold         For ipmicra: a lower value finds nearer peers with more probes.
-    --theta             For coordinates: a lower value needs more downloads and places better.
-    --gossip            For coordinates: a new peer asks ten times as often at first.
-    --coordinates-mode  persistent reconsiders a host every 100 URLs, cycle estimates each server once, single only the first 100 servers, none keeps each host at its owner.
+    --geoip             A MaxMind DB of positions or countries, for geo.
+    --hierarchy         IP ranges for ipmicra: CSV with columns prefix and org, or a registry's delegated-extended file, may be gzipped. Without it each /24 and /48 is a range. The file is read once, at start.
 
 "apoidea host HOST" shows the measurements; "apoidea experiment run placement -o DIR" compares the strategies.`
 

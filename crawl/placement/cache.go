@@ -1,23 +1,21 @@
 package placement
 
 import (
-	"container/list"
 	"net/netip"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // Cache stores measurements by address range, so that a site near a measured one needs no probe. It
 // is a bounded LRU. Not safe for concurrent use.
 type Cache struct {
 	maxAge time.Duration
-	max    int
-	ranges map[netip.Prefix]*list.Element // of *known
-	recent list.List
+	ranges *simplelru.LRU[netip.Prefix, *known]
 }
 
 // known has the measurements of a range.
 type known struct {
-	at       netip.Prefix
 	measured map[string]aged
 	worker   string
 }
@@ -29,7 +27,8 @@ type aged struct {
 
 // NewCache returns a cache of up to max ranges whose measurements are valid for maxAge.
 func NewCache(maxRanges int, maxAge time.Duration) *Cache {
-	return &Cache{maxAge: maxAge, max: maxRanges, ranges: make(map[netip.Prefix]*list.Element)}
+	ranges, _ := simplelru.NewLRU[netip.Prefix, *known](max(maxRanges, 1), nil) // a positive size has no error
+	return &Cache{maxAge: maxAge, ranges: ranges}
 }
 
 // RangeOf returns the range of an address: /24 of IPv4, /48 of IPv6.
@@ -49,7 +48,7 @@ func RangeOf(addr netip.Addr) netip.Prefix {
 // Measured returns the valid measurements of an address's range, by peer.
 func (c *Cache) Measured(now time.Time, addr netip.Addr) map[string]Measurement {
 	out := make(map[string]Measurement)
-	if k := c.find(RangeOf(addr), false); k != nil {
+	if k, ok := c.ranges.Get(RangeOf(addr)); ok {
 		for peer, m := range k.measured {
 			if now.Sub(m.when) <= c.maxAge {
 				out[peer] = m.Measurement
@@ -61,7 +60,7 @@ func (c *Cache) Measured(now time.Time, addr netip.Addr) map[string]Measurement 
 
 // Worker returns the last worker of the range, "" if there was none.
 func (c *Cache) Worker(addr netip.Addr) string {
-	if k := c.find(RangeOf(addr), false); k != nil {
+	if k, ok := c.ranges.Get(RangeOf(addr)); ok {
 		return k.worker
 	}
 	return ""
@@ -71,26 +70,20 @@ func (c *Cache) Worker(addr netip.Addr) string {
 // on the path.
 func (c *Cache) Add(now time.Time, addr netip.Addr, peer string, m Measurement) {
 	if m.Err == "" {
-		c.find(RangeOf(addr), true).measured[peer] = aged{m, now}
+		c.of(addr).measured[peer] = aged{m, now}
 	}
 }
 
 // Placed sets the worker of a range.
-func (c *Cache) Placed(addr netip.Addr, worker string) { c.find(RangeOf(addr), true).worker = worker }
+func (c *Cache) Placed(addr netip.Addr, worker string) { c.of(addr).worker = worker }
 
-func (c *Cache) find(at netip.Prefix, create bool) *known {
-	if e, ok := c.ranges[at]; ok {
-		c.recent.MoveToFront(e)
-		return e.Value.(*known)
+// of returns the range of an address, a new one if it is unknown.
+func (c *Cache) of(addr netip.Addr) *known {
+	at := RangeOf(addr)
+	k, ok := c.ranges.Get(at)
+	if !ok {
+		k = &known{measured: make(map[string]aged)}
+		c.ranges.Add(at, k)
 	}
-	if !create {
-		return nil
-	}
-	if len(c.ranges) >= c.max {
-		oldest := c.recent.Back()
-		delete(c.ranges, c.recent.Remove(oldest).(*known).at)
-	}
-	k := &known{at: at, measured: make(map[string]aged)}
-	c.ranges[at] = c.recent.PushFront(k)
 	return k
 }

@@ -31,7 +31,7 @@ var Groups = []Group{
 		"bandwidth-up fetchers disk-reserve quota-day outside pause-on-metered forget-limits",
 	},
 	{"Ring and connectivity (apoidea help seeds):", "name found mdns listen", "network dns-server reachability nat-traversal replicas lease-ttl"},
-	{"Placement (apoidea help placement):", "placement", "probe geoip hierarchy threshold theta coordinates-mode gossip"},
+	{"Placement (apoidea help placement):", "placement", "probe geoip hierarchy"},
 	{"Storage:", "archive", "archive-noindex duplicates seen"},
 	{"Monitoring:", "dashboard", "dashboard-login metrics pprof api-remote"},
 	{"Research:", "", "governor max-d holiday latency latency-row latency-peers"},

@@ -15,7 +15,6 @@ import (
 
 // Strategy is the adaptive strategy. Create it with New.
 type Strategy struct {
-	cfg      Config
 	memories *memories
 	belief   belief
 	judged   judgement
@@ -36,21 +35,27 @@ type Strategy struct {
 
 var _ placement.Observer = (*Strategy)(nil)
 
-// New returns a strategy without memories.
-func New(cfg Config) (*Strategy, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("adaptive placement: %w", err)
-	}
-	cfg.fill()
+// New returns a strategy without memories; seed is that of all random draws.
+func New(seed uint64) *Strategy {
 	s := &Strategy{
-		cfg: cfg, memories: newMemories(cfg.Memories, cfg.Peers), rnd: rand.New(rand.NewPCG(cfg.Seed, 0x6164617074)), // not for security
+		memories: newMemories(maxMemories, maxPeers), rnd: rand.New(rand.NewPCG(seed, 0x6164617074)), // not for security
 		asked: make(map[string]int), tried: make(map[string][]int), price: [2]float64{firstPrice, firstPrice},
 	}
 	s.belief = belief{memories: s.memories, worths: newWorths(), rnd: s.rnd}
-	return s, nil
+	return s
 }
 
 const (
+	// usualBudget is the long-term mean of probes per site, exploration included; blindBudget is that
+	// of sites without a known address, since a first probe has to replace the information in it.
+	usualBudget, blindBudget = 1.2, 1.6
+	// usualTraining is the additional cost of earlier sites: with c candidates the n-th one may cost
+	// this times the root of c/n more probes. So the cost of learning grows with the root of the number
+	// of sites, which need not be known in advance.
+	usualTraining = 3.0
+	// maxMemories bounds the stored sites. Time grows with it; with 12 candidates these take about half
+	// a millisecond a probe. maxPeers bounds the stored candidates; a memory takes 8 bytes for each.
+	maxMemories, maxPeers = 1536, 256
 	// firstPrice is the initial minimum gain of a probe, 1 being the value of a right choice; minPrice
 	// and maxPrice bound it. A probe that makes the right choice likelier by a fifth is always made:
 	// where peers join and leave, or all ranges are new, the budget would cost the crawl more than it
@@ -126,7 +131,7 @@ func key(host string, site netip.Addr) string {
 }
 
 func (s *Strategy) question(v *placement.View) *question {
-	q := &question{view: v, host: v.Host, able: v.Able(), hints: hintsOf(v.Site, s.cfg.Atlas), key: key(v.Host, v.Site), addressed: v.Site.IsValid()}
+	q := &question{view: v, host: v.Host, able: v.Able(), hints: hintsOf(v.Site), key: key(v.Host, v.Site), addressed: v.Site.IsValid()}
 	s.tick(v.Now)
 	if q.worth = worthOf(v.URLs); q.worth < newPlace && q.addressed && !s.memories.at(q.hints[sameSubnet]) {
 		q.worth = newPlace
@@ -404,9 +409,9 @@ func (s *Strategy) pay(q *question, asked, of int) {
 	if s.explores(q) {
 		return
 	}
-	budget, training := s.cfg.Budget, s.cfg.Training
+	budget, training := usualBudget, usualTraining
 	if q.kind() == 1 {
-		budget, training = s.cfg.BlindBudget, blindTraining*training
+		budget, training = blindBudget, blindTraining*training
 	}
 	budget += training * math.Sqrt(float64(min(of, manyPeers))/(s.placed+1))
 	budget *= q.worth

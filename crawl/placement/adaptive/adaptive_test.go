@@ -87,15 +87,6 @@ func index(c placement.Choice) (k int) {
 	return k
 }
 
-func fresh(t *testing.T, cfg Config) *Strategy {
-	t.Helper()
-	s, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 // TestNearestWithFewProbes is the claim of the package, in small: 12 peers, and far fewer probes
 // than that.
 func TestNearestWithFewProbes(t *testing.T) {
@@ -108,7 +99,7 @@ func TestNearestWithFewProbes(t *testing.T) {
 		"sites without":        {false, 60, 2.6},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, s := newPlane(3, 12, tt.towns, tt.known), fresh(t, Config{Seed: 1})
+			p, s := newPlane(3, 12, tt.towns, tt.known), New(1)
 			best, probes, judged := 0.0, 0, 0
 			for i := range 300 {
 				addr, ms := p.site()

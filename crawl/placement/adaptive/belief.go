@@ -111,14 +111,7 @@ func (b *belief) like(site netip.Addr) string {
 			most, mass = hint(k), sum
 		}
 	}
-	switch most {
-	case sameNetwork:
-		return "sites of its network"
-	case sameOrgHere, sameOrg:
-		return "sites of its organization"
-	case sameCountry:
-		return "sites of its country"
-	case anywhere:
+	if most == anywhere {
 		return "similar sites"
 	}
 	bits := prefixBits[most].v6

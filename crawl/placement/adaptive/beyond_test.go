@@ -12,7 +12,7 @@ import (
 func TestBeyond(t *testing.T) {
 	const peers, few = 24, 6
 	p := newPlane(11, peers, 12, true)
-	teacher, own := fresh(t, Config{}), fresh(t, Config{Seed: 1})
+	teacher, own := New(0), New(1)
 	for i := range 200 {
 		addr, ms := p.site()
 		place(t, teacher, view(fmt.Sprint("h", i), addr, peers), ms)
@@ -55,7 +55,7 @@ func TestBeyond(t *testing.T) {
 	if names := own.Beyond(view("own", siteAt, peers), 3, all); len(names) > 0 {
 		t.Errorf("%q are named, though all are candidates", names)
 	}
-	if names := fresh(t, Config{}).Beyond(view("own", siteAt, few), 3, all); len(names) > 0 {
+	if names := New(0).Beyond(view("own", siteAt, few), 3, all); len(names) > 0 {
 		t.Errorf("%q are named by one who knows nobody", names)
 	}
 }

@@ -4,7 +4,7 @@
 //
 // Terms: a *memory* is an earlier site with the round trips that candidates measured to it;
 // unmeasured ones are estimated. A *hint* is a property that two sites share before anything is
-// measured: an address, a registered network, a shorter prefix, an organization, a country. A
+// measured: an address or a shorter prefix. A
 // *belief* is the estimate for a new site: each memory with the probability that the new site is
 // similar to it.
 //
@@ -20,7 +20,7 @@
 //
 // So ranking by neighborhood, bounds from earlier probes, and early stopping are one mechanism: a
 // candidate that cannot be the best is the best in no draw, and a probe of it has no value. The
-// information in a shared prefix or country is not assumed but learned, and so is the degree of
+// information in a shared prefix is not assumed but learned, and so is the degree of
 // similarity of sites. Coordinates of candidates would add nothing: the memories contain the
 // distances, including detours and without a fitting error.
 //
@@ -38,7 +38,7 @@
 // at least a connect, a request and the rounds of slow start.
 //
 // The strategy is a plain state machine: no goroutine, clock, disk or network, not safe for
-// concurrent use. Its memory is bounded by Config. The same seed and the same calls result in the
+// concurrent use. Its memory is bounded. The same seed and the same calls result in the
 // same choices. Its state is not persistent; owners that exchange their samples
 // ([Strategy.Samples], [Strategy.Learn]) learn together.
 //

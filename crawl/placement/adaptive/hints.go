@@ -10,15 +10,11 @@ import (
 type hint int
 
 const (
-	sameAddress hint = iota
-	sameNetwork
-	sameSubnet // /24, /48
-	sameSite   // /20, /40: typical announcement of one location
-	sameOrgHere
-	sameBlock // /16, /32
-	sameOrg
-	sameCountry
-	sameRegistry // /8, /20
+	sameAddress  hint = iota
+	sameSubnet        // /24, /48
+	sameSite          // /20, /40: typical announcement of one location
+	sameBlock         // /16, /32
+	sameRegistry      // /8, /20
 	anywhere
 	hintKinds
 )
@@ -33,7 +29,7 @@ var prefixBits = [hintKinds]struct{ v4, v6 int }{
 type hints [hintKinds]uint64
 
 // hintsOf returns the hints of an address; the zero address has only the most general one.
-func hintsOf(addr netip.Addr, atlas Atlas) (h hints) {
+func hintsOf(addr netip.Addr) (h hints) {
 	h[anywhere] = 1
 	if !addr.IsValid() {
 		return h
@@ -47,22 +43,6 @@ func hintsOf(addr netip.Addr, atlas Atlas) (h hints) {
 		if n > 0 {
 			p, _ := addr.Prefix(n) // valid address and length
 			h[kind] = number(hint(kind), p.String())
-		}
-	}
-	if atlas == nil {
-		return h
-	}
-	f := atlas.Facts(addr)
-	if f.Network.IsValid() {
-		h[sameNetwork] = number(sameNetwork, f.Network.String())
-	}
-	if f.Org != "" {
-		h[sameOrg] = number(sameOrg, f.Org)
-	}
-	if f.Country != "" {
-		h[sameCountry] = number(sameCountry, f.Country)
-		if f.Org != "" {
-			h[sameOrgHere] = number(sameOrgHere, f.Country+f.Org)
 		}
 	}
 	return h

@@ -12,9 +12,9 @@ import (
 )
 
 // taught returns a strategy that has placed so many sites of a plane.
-func taught(t *testing.T, p *plane, sites int, cfg Config) *Strategy {
+func taught(t *testing.T, p *plane, sites int, seed uint64) *Strategy {
 	t.Helper()
-	s := fresh(t, cfg)
+	s := New(seed)
 	for i := range sites {
 		addr, ms := p.site()
 		place(t, s, view(fmt.Sprint("taught", i), addr, len(p.peers)), ms)
@@ -24,7 +24,7 @@ func taught(t *testing.T, p *plane, sites int, cfg Config) *Strategy {
 
 // TestFirstSitesAreMeasuredByAll: where peers know nothing of each other.
 func TestFirstSitesAreMeasuredByAll(t *testing.T) {
-	p, s := newPlane(1, 5, 10, true), fresh(t, Config{})
+	p, s := newPlane(1, 5, 10, true), New(0)
 	for i := range newcomer {
 		addr, ms := p.site()
 		if _, n := place(t, s, view(fmt.Sprint("h", i), addr, 5), ms); n != 5 {
@@ -35,7 +35,7 @@ func TestFirstSitesAreMeasuredByAll(t *testing.T) {
 
 func TestEdges(t *testing.T) {
 	p := newPlane(1, 5, 10, true)
-	s := taught(t, p, 80, Config{})
+	s := taught(t, p, 80, 0)
 	addr, ms := p.site()
 	t.Run("no candidates", func(t *testing.T) {
 		if c := s.Next(&placement.View{}); c.Worker != "" || len(c.Probe) != 0 || c.Why == "" {
@@ -57,7 +57,7 @@ func TestEdges(t *testing.T) {
 	t.Run("small hosts stay where nothing is known", func(t *testing.T) {
 		v := view("small", addr, 5)
 		v.URLs = 1
-		if c, n := place(t, fresh(t, Config{}), v, ms); c.Worker != name(0) || n != 0 {
+		if c, n := place(t, New(0), v, ms); c.Worker != name(0) || n != 0 {
 			t.Errorf("%+v after %d probes", c, n)
 		}
 	})
@@ -88,7 +88,7 @@ func TestEdges(t *testing.T) {
 
 func TestTheSameSiteNeedsFewProbesAgain(t *testing.T) {
 	p := newPlane(5, 12, 60, true)
-	s := taught(t, p, 200, Config{})
+	s := taught(t, p, 200, 0)
 	probes := 0
 	for i := range 20 {
 		addr, ms := p.site()
@@ -105,7 +105,7 @@ func TestTheSameSiteNeedsFewProbesAgain(t *testing.T) {
 // nearest to. One that left is not missed.
 func TestNewcomers(t *testing.T) {
 	p := newPlane(7, 6, 40, true)
-	s := taught(t, p, 120, Config{})
+	s := taught(t, p, 120, 0)
 	near := func() (share float64) {
 		for i := range 60 {
 			addr, ms := p.site()
@@ -134,7 +134,7 @@ func TestNewcomers(t *testing.T) {
 
 func TestSamplesTeach(t *testing.T) {
 	p := newPlane(9, 12, 40, true)
-	teacher, student := fresh(t, Config{}), fresh(t, Config{Seed: 1})
+	teacher, student := New(0), New(1)
 	for i := range 200 {
 		addr, ms := p.site()
 		place(t, teacher, view(fmt.Sprint("h", i), addr, 12), ms)
@@ -170,7 +170,7 @@ func TestSamplesTeach(t *testing.T) {
 // its hosts, and a minute later it gets no more.
 func TestSlowWorkersAreLeft(t *testing.T) {
 	p := newPlane(11, 6, 30, true)
-	s := taught(t, p, 150, Config{})
+	s := taught(t, p, 150, 0)
 	now := time.Unix(5000, 0)
 	fetch := func(host string, addr netip.Addr, worker string, ms, slow float64) {
 		took := slow * (trips(20000)*ms + 50)
@@ -213,7 +213,7 @@ func TestSlowWorkersAreLeft(t *testing.T) {
 // what was remembered of the site does not stand in the way.
 func TestSlowerSitesAreLookedAtAnew(t *testing.T) {
 	p := newPlane(13, 6, 30, true)
-	s := taught(t, p, 150, Config{})
+	s := taught(t, p, 150, 0)
 	moved, stayed := 0, 0
 	const sites = 30
 	for i := range sites {
@@ -298,7 +298,9 @@ func TestSlower(t *testing.T) {
 }
 
 func TestMemoryIsBounded(t *testing.T) {
-	s := fresh(t, Config{Memories: 20, Peers: 8})
+	s := New(0)
+	s.memories = newMemories(20, 8)
+	s.belief.memories = s.memories
 	for round := range 10 {
 		p := newPlane(uint64(round), 6, 1000, true) // not negative
 		for i := range 20 {
@@ -329,7 +331,7 @@ func TestMemoryIsBounded(t *testing.T) {
 func TestTheSameSeedChoosesTheSame(t *testing.T) {
 	run := func() (log []string) {
 		p := newPlane(2, 8, 30, true)
-		s := fresh(t, Config{Seed: 4})
+		s := New(4)
 		for i := range 80 {
 			addr, ms := p.site()
 			c, n := place(t, s, view(fmt.Sprint("h", i), addr, 8), ms)
@@ -342,29 +344,10 @@ func TestTheSameSeedChoosesTheSame(t *testing.T) {
 	}
 }
 
-func TestConfigNamesWhatIsWrong(t *testing.T) {
-	for field, cfg := range map[string]Config{
-		"budget": {Budget: -1}, "blind budget": {BlindBudget: -1}, "training": {Training: -1}, "memories": {Memories: -1}, "peers": {Peers: -1},
-	} {
-		if _, err := New(cfg); err == nil {
-			t.Errorf("%s: no error", field)
-		}
-	}
-}
-
-type atlas map[netip.Addr]Facts
-
-func (a atlas) Facts(addr netip.Addr) Facts { return a[addr] }
-
 func TestHints(t *testing.T) {
 	a, b, far, six := netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("192.0.2.200"), netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8::1")
-	known := atlas{
-		a:   {Network: netip.MustParsePrefix("192.0.2.0/25"), Org: "one", Country: "FR"},
-		b:   {Network: netip.MustParsePrefix("192.0.2.128/25"), Org: "one", Country: "DE"},
-		far: {Org: "two", Country: "FR"},
-	}
 	shared := func(x, y netip.Addr) (kinds []hint) {
-		h, g := hintsOf(x, known), hintsOf(y, known)
+		h, g := hintsOf(x), hintsOf(y)
 		for k := range h {
 			if h[k] != 0 && h[k] == g[k] {
 				kinds = append(kinds, hint(k))
@@ -376,11 +359,11 @@ func TestHints(t *testing.T) {
 		x, y netip.Addr
 		want []hint
 	}{
-		"one /24 and organisation": {a, b, []hint{sameSubnet, sameSite, sameBlock, sameOrg, sameRegistry, anywhere}},
-		"one country":              {a, far, []hint{sameCountry, anywhere}},
-		"two families":             {a, six, []hint{anywhere}},
-		"no address":               {a, netip.Addr{}, []hint{anywhere}},
-		"mapped into IPv6":         {a, netip.AddrFrom16(a.As16()), []hint{sameAddress, sameNetwork, sameSubnet, sameSite, sameOrgHere, sameBlock, sameOrg, sameCountry, sameRegistry, anywhere}},
+		"one /24":          {a, b, []hint{sameSubnet, sameSite, sameBlock, sameRegistry, anywhere}},
+		"nothing":          {a, far, []hint{anywhere}},
+		"two families":     {a, six, []hint{anywhere}},
+		"no address":       {a, netip.Addr{}, []hint{anywhere}},
+		"mapped into IPv6": {a, netip.AddrFrom16(a.As16()), []hint{sameAddress, sameSubnet, sameSite, sameBlock, sameRegistry, anywhere}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := shared(tt.x, tt.y); !slices.Equal(got, tt.want) {
@@ -394,10 +377,7 @@ func BenchmarkPlace(b *testing.B) {
 	for _, peers := range []int{12, 64} {
 		b.Run(fmt.Sprint(peers), func(b *testing.B) {
 			p := newPlane(1, peers, 5000, true)
-			s, err := New(Config{})
-			if err != nil {
-				b.Fatal(err)
-			}
+			s := New(0)
 			one := func(i int) {
 				addr, ms := p.site()
 				v := view(fmt.Sprint("h", i), addr, peers)
@@ -425,9 +405,8 @@ func BenchmarkPlace(b *testing.B) {
 var at0 = time.Unix(1000, 0)
 
 // met returns a strategy that knows where the peers of a plane are, and nothing else.
-func met(t *testing.T, p *plane, cfg Config) *Strategy {
-	t.Helper()
-	s := fresh(t, cfg)
+func met(p *plane, seed uint64) *Strategy {
+	s := New(seed)
 	for i, at := range p.peers {
 		var rtts []PeerRTT
 		for k, to := range p.peers {
@@ -444,7 +423,7 @@ func met(t *testing.T, p *plane, cfg Config) *Strategy {
 // TestConnectionsTeach: whoever fetched from a site need not probe it, nor need the owners that are
 // told; what its place says already is no news, but a shorter way is.
 func TestConnectionsTeach(t *testing.T) {
-	s, other := met(t, newPlane(5, 6, 10, true), Config{}), met(t, newPlane(5, 6, 10, true), Config{Seed: 1})
+	s, other := met(newPlane(5, 6, 10, true), 0), met(newPlane(5, 6, 10, true), 1)
 	site, beside, far := netip.MustParseAddr("203.0.113.7"), netip.MustParseAddr("203.0.113.8"), netip.MustParseAddr("198.51.100.1")
 	news := func(host string, at netip.Addr, ms int) (told int) {
 		s.Connected(at0, host, at, name(2), time.Duration(ms)*time.Millisecond)
@@ -492,7 +471,7 @@ func TestConnectionsTeach(t *testing.T) {
 // with the nearest; a small one is fetched by whoever has it, and nothing is tried for ever.
 func TestTrials(t *testing.T) {
 	p := newPlane(21, 8, 200, true)
-	s := met(t, p, Config{Budget: 1e-9, Training: 1e-9})
+	s := met(p, 0)
 	right, trials := 0, 0
 	const sites = 40
 	for i := range sites {
@@ -540,7 +519,7 @@ func TestTrials(t *testing.T) {
 // goes to its owner, or to who has least in hand.
 func TestNearToAll(t *testing.T) {
 	p := newPlane(23, 5, 10, true)
-	s := met(t, p, Config{})
+	s := met(p, 0)
 	near := func(i int) *placement.View {
 		v := view(fmt.Sprint("cache", i), netip.AddrFrom4([4]byte{203, 0, 113, byte(i)}), 5)
 		for k := range v.Candidates {
@@ -572,7 +551,7 @@ func TestNearToAll(t *testing.T) {
 // are there measure also says how far those are who are away.
 func TestPeersComeAndGo(t *testing.T) {
 	const peers, trained, judged = 24, 500, 300
-	p, s := newPlane(7, peers, 40, true), fresh(t, Config{Seed: 7})
+	p, s := newPlane(7, peers, 40, true), New(7)
 	right, late := 0, 0.0
 	for i := range trained + judged {
 		addr, ms := p.site()

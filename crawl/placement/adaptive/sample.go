@@ -83,15 +83,15 @@ func (s *Strategy) share(l Sample) {
 // number of candidates.
 func (s *Strategy) Learn(now time.Time, l *Sample) {
 	s.tick(now)
-	q := &question{hints: hintsOf(l.Site, s.cfg.Atlas), host: l.Host, key: key(l.Host, l.Site), addressed: l.Site.IsValid(), worth: min(max(l.Worth, 0), maxWorth)}
+	q := &question{hints: hintsOf(l.Site), host: l.Host, key: key(l.Host, l.Site), addressed: l.Site.IsValid(), worth: min(max(l.Worth, 0), maxWorth)}
 	q.memory = s.memories.find(q.key)
-	for _, r := range l.RTTs[:min(len(l.RTTs), s.cfg.Peers)] {
+	for _, r := range l.RTTs[:min(len(l.RTTs), s.memories.maxPeers)] {
 		if r.RTT > 0 && r.RTT <= maxRTT {
 			p := s.memories.column(r.Peer)
 			q.peers, q.seen = append(q.peers, p), append(q.seen, observation{p.number, milliseconds(r.RTT)})
 		}
 	}
-	if of := min(l.Of, s.cfg.Peers); of > 0 {
+	if of := min(l.Of, s.memories.maxPeers); of > 0 {
 		s.pay(q, min(max(l.Asked, 0), of), of)
 	}
 	s.remember(q, l.Whole)
@@ -109,7 +109,7 @@ func (s *Strategy) Connected(now time.Time, host string, site netip.Addr, worker
 	if m := s.memories.find(key(host, site)); m != nil && s.fresh(m) && m.expects(c.number, ms) {
 		return
 	}
-	hints := hintsOf(site, s.cfg.Atlas)
+	hints := hintsOf(site)
 	for _, m := range s.memories.all {
 		if hints[sameSubnet] != 0 && m.hints[sameSubnet] == hints[sameSubnet] && s.fresh(m) && m.expects(c.number, ms) {
 			return

@@ -24,8 +24,7 @@
 //
 // # Peer and server coordinates
 //
-// With --placement coordinates every peer has a network coordinate. Every ten seconds, ten times as
-// often while it is new, it requests the coordinate of a random neighbor (node/services/placer,
+// With --placement coordinates every peer has a network coordinate. Every second it requests the coordinate of a random neighbor (node/services/placer,
 // service coordinates). The round trip is measured in the process and not in the kernel, so that a
 // busy peer appears far away.
 //
@@ -40,7 +39,6 @@
 // server is slow for them too, its delay is increased (by a factor in the lease), else the host
 // goes to another worker.
 //
-// --coordinates-mode selects one of the modes of the thesis. Its three sub-queues are in the
-// experiments only: a live worker serves its hosts in the order that politeness permits, estimates
-// among them.
+// The thesis' modes and its three sub-queues are in the experiments only: a live worker serves its
+// hosts in the order that politeness permits, estimates among them.
 package coordinates

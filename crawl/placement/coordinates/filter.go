@@ -1,9 +1,6 @@
 package coordinates
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // FilterConfig is a moving percentile filter: of the last samples between two parties the one at a
 // percentile counts, so that one slow sample does not move a coordinate (3.1). Low percentiles
@@ -22,22 +19,6 @@ var (
 	LoadFilter     = FilterConfig{Max: 20, Min: 5, Percentile: 0.2}
 	SlowdownFilter = FilterConfig{Max: 16, Min: 4, Percentile: 0.5}
 )
-
-// maxWindow bounds a window: more would only be slower.
-const maxWindow = 256
-
-// Validate returns an error that names the first invalid field.
-func (c *FilterConfig) Validate() error {
-	switch {
-	case c.Max < 1 || c.Max > maxWindow:
-		return fmt.Errorf("filter: Max %d, want 1 to %d", c.Max, maxWindow)
-	case c.Min < 1 || c.Min > c.Max:
-		return fmt.Errorf("filter: Min %d, want 1 to Max (%d)", c.Min, c.Max)
-	case !(c.Percentile >= 0 && c.Percentile <= 1):
-		return fmt.Errorf("filter: Percentile %v, want 0 to 1", c.Percentile)
-	}
-	return nil
-}
 
 // filter is the window of one pair. The zero value is empty.
 type filter struct {

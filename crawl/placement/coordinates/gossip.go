@@ -1,7 +1,6 @@
 package coordinates
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -30,23 +29,6 @@ func DefaultGossipConfig() GossipConfig {
 	return GossipConfig{Every: 10 * time.Second, Timeout: 10 * time.Second, Down: 0.05, Filter: LoadFilter, MaxNeighbours: 64}
 }
 
-// Validate returns an error that names the first invalid field.
-func (c *GossipConfig) Validate() error {
-	switch {
-	case c.Every <= 0:
-		return fmt.Errorf("gossip: Every %v, want more than 0", c.Every)
-	case c.Timeout <= 0:
-		return fmt.Errorf("gossip: Timeout %v, want more than 0", c.Timeout)
-	case !(c.Down >= 0 && c.Down < 1):
-		return fmt.Errorf("gossip: Down %v, want 0 to 1", c.Down)
-	case !(c.PerURL >= 0 && c.PerURL <= MaxMillis):
-		return fmt.Errorf("gossip: PerURL %v, want 0 to %d ms", c.PerURL, MaxMillis)
-	case c.MaxNeighbours < 1:
-		return fmt.Errorf("gossip: MaxNeighbours %d, want 1 or more", c.MaxNeighbours)
-	}
-	return c.Filter.Validate()
-}
-
 // Gossip maintains the coordinate of a peer and the last reported ones of its neighbors (3.2).
 // [Gossip.Tick] returns the next neighbor to contact; [Gossip.Reply] takes the round trip of the
 // message, measured by the program and not by the kernel, so that a busy process appears far away.
@@ -67,7 +49,7 @@ type neighbour struct {
 	filter filter
 }
 
-// NewGossip returns the coordinate of a peer without neighbors. The configuration must be valid.
+// NewGossip returns the coordinate of a peer without neighbors.
 func NewGossip(cfg GossipConfig, seed uint64) *Gossip {
 	rnd := rand.New(rand.NewPCG(seed, seedGossip))
 	return &Gossip{cfg: cfg, rnd: rnd, vivaldi: NewVivaldi(rnd), neighbours: make(map[string]*neighbour), asked: make(map[string]time.Time)}

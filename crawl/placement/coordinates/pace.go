@@ -52,14 +52,14 @@ func (w *window) slower() float64 {
 // twice as slow as before, and the most recent one is among them. Then it is the median of their
 // ratios, at most 16.
 func (s *Servers) Pace(addr netip.Addr) float64 {
-	e := s.byAddr[addr]
-	if e == nil {
+	v, ok := s.byAddr.Peek(addr)
+	if !ok {
 		return 1
 	}
 	var ratios []float64
 	slower := 0
 	newest, now := 0, 0.0
-	for _, w := range e.Value.(*server).windows {
+	for _, w := range v.windows {
 		ratio := w.slower()
 		if ratio == 0 {
 			continue
@@ -82,16 +82,15 @@ func (s *Servers) Pace(addr netip.Addr) float64 {
 // unsure reports whether this estimator should measure next, to distinguish a slow server from a
 // slow path: it has a history and did not find the server slow, and another one has since.
 func (s *Servers) unsure(addr netip.Addr, estimator string) bool {
-	e := s.byAddr[addr]
-	if e == nil {
+	v, ok := s.byAddr.Peek(addr)
+	if !ok {
 		return false
 	}
-	windows := e.Value.(*server).windows
-	w := windows[estimator]
+	w := v.windows[estimator]
 	if w == nil || w.slower() == 0 || w.slower() >= paceFactor {
 		return false
 	}
-	for id, other := range windows {
+	for id, other := range v.windows {
 		if id != estimator && other.slower() >= paceFactor && other.turn > w.turn {
 			return true
 		}

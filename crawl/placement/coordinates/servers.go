@@ -1,12 +1,12 @@
 package coordinates
 
 import (
-	"container/list"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"net/netip"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/apoidea/apoidea/crawl/placement"
 )
@@ -28,8 +28,8 @@ type ServersConfig struct {
 	Subnet func(netip.Addr) netip.Prefix
 }
 
-// maxEstimators bounds the windows of one server.
-const maxEstimators = 128
+// maxEstimators bounds the windows of one server, maxFailed the counted failures of an estimator.
+const maxEstimators, maxFailed = 128, 256
 
 // DefaultServersConfig stores 4,096 servers, about 10 MB when ten estimators have full windows of
 // each. Their windows count from the first sample, since in a live ring each costs a turn of
@@ -38,45 +38,30 @@ func DefaultServersConfig() ServersConfig {
 	return ServersConfig{Most: 4096, Filter: FilterConfig{Max: LoadFilter.Max, Min: 1, Percentile: LoadFilter.Percentile}, HalfLife: 12 * time.Hour, ReuseError: 0.5}
 }
 
-// Validate returns an error that names the first invalid field.
-func (c *ServersConfig) Validate() error {
-	switch {
-	case c.Most < 1:
-		return fmt.Errorf("servers: Most %d, want 1 or more", c.Most)
-	case c.HalfLife < 0:
-		return fmt.Errorf("servers: HalfLife %v, want 0 or more", c.HalfLife)
-	case !(c.ReuseError >= 0 && c.ReuseError <= 1):
-		return fmt.Errorf("servers: ReuseError %v, want 0 to 1", c.ReuseError)
-	}
-	return c.Filter.Validate()
-}
-
 // Servers are the proxy coordinates of web servers, by address (3.3). Each is a separate Vivaldi
 // client whose neighbors are the estimators, so servers never move peers. They are retained, and
 // adapt with every download (3.8 e).
 type Servers struct {
 	cfg     ServersConfig
 	rnd     *rand.Rand
-	byAddr  map[netip.Addr]*list.Element // of *server
-	recent  list.List
+	byAddr  *simplelru.LRU[netip.Addr, *server]
 	subnets map[netip.Prefix]netip.Addr // the most recently moved server of a subnet
 }
 
 type server struct {
-	addr    netip.Addr
 	vivaldi *Vivaldi
 	windows map[string]*window // by estimator
 	heard   time.Time
 }
 
-// NewServers returns an empty table. The configuration must be valid.
+// NewServers returns an empty table.
 func NewServers(cfg ServersConfig, seed uint64) *Servers {
 	if cfg.Subnet == nil {
 		cfg.Subnet = placement.RangeOf
 	}
-	return &Servers{
-		cfg: cfg, rnd: rand.New(rand.NewPCG(seed, seedServers)), byAddr: make(map[netip.Addr]*list.Element), subnets: make(map[netip.Prefix]netip.Addr),
-	}
+	s := &Servers{cfg: cfg, rnd: rand.New(rand.NewPCG(seed, seedServers)), subnets: make(map[netip.Prefix]netip.Addr)}
+	s.byAddr, _ = simplelru.NewLRU(max(cfg.Most, 1), s.evicted) // a positive size has no error
+	return s
 }
 
 // Observe adds the duration of a page's download at an estimator with a coordinate. It reports
@@ -109,18 +94,16 @@ func (s *Servers) At(now time.Time, addr netip.Addr) (Coordinate, bool) {
 
 // Updates returns the number of samples that moved a server's coordinate.
 func (s *Servers) Updates(addr netip.Addr) int {
-	if e := s.byAddr[addr]; e != nil {
-		return e.Value.(*server).vivaldi.updates
+	if v, ok := s.byAddr.Peek(addr); ok {
+		return v.vivaldi.updates
 	}
 	return 0
 }
 
 // Sampled returns the number of samples in an estimator's window of a server.
 func (s *Servers) Sampled(addr netip.Addr, estimator string) int {
-	if e := s.byAddr[addr]; e != nil {
-		if w := e.Value.(*server).windows[estimator]; w != nil {
-			return len(w.arrived)
-		}
+	if w := s.windowAt(addr, estimator); w != nil {
+		return len(w.arrived)
 	}
 	return 0
 }
@@ -128,10 +111,8 @@ func (s *Servers) Sampled(addr netip.Addr, estimator string) int {
 // turns returns the recent downloads of an estimator from a server: the samples in its window, and
 // the failures.
 func (s *Servers) turns(addr netip.Addr, estimator string) int {
-	if e := s.byAddr[addr]; e != nil {
-		if w := e.Value.(*server).windows[estimator]; w != nil {
-			return len(w.arrived) + w.failed
-		}
+	if w := s.windowAt(addr, estimator); w != nil {
+		return len(w.arrived) + w.failed
 	}
 	return 0
 }
@@ -139,10 +120,8 @@ func (s *Servers) turns(addr netip.Addr, estimator string) int {
 // usual returns the typical duration of downloads at an estimator by its window, in ms; false if
 // there is none.
 func (s *Servers) usual(addr netip.Addr, estimator string) (float64, bool) {
-	if e := s.byAddr[addr]; e != nil {
-		if w := e.Value.(*server).windows[estimator]; w != nil {
-			return w.value(&s.cfg.Filter)
-		}
+	if w := s.windowAt(addr, estimator); w != nil {
+		return w.value(&s.cfg.Filter)
 	}
 	return 0, false
 }
@@ -153,12 +132,19 @@ func (s *Servers) usual(addr netip.Addr, estimator string) (float64, bool) {
 func (s *Servers) missed(now time.Time, addr netip.Addr, estimator string) {
 	if v := s.find(now, addr, false); v != nil {
 		w := v.window(estimator)
-		w.failed = min(w.failed+1, maxWindow)
+		w.failed = min(w.failed+1, maxFailed)
 	}
 }
 
-func (s *Servers) remove(addr netip.Addr) {
-	delete(s.byAddr, addr)
+// windowAt returns an estimator's window of a server, nil if there is none.
+func (s *Servers) windowAt(addr netip.Addr, estimator string) *window {
+	if v, ok := s.byAddr.Peek(addr); ok {
+		return v.windows[estimator]
+	}
+	return nil
+}
+
+func (s *Servers) evicted(addr netip.Addr, _ *server) {
 	if sub := s.cfg.Subnet(addr); s.subnets[sub] == addr {
 		delete(s.subnets, sub)
 	}
@@ -183,28 +169,22 @@ func (s *Servers) beside(now time.Time, addr netip.Addr) (Coordinate, bool) {
 	if !ok {
 		return Coordinate{}, false
 	}
-	v := s.byAddr[other].Value.(*server)
+	v, _ := s.byAddr.Peek(other) // an evicted server is removed from subnets
 	c := v.vivaldi.at
 	c.Error = max(s.aged(v, now), s.cfg.ReuseError)
 	return c, true
 }
 
 func (s *Servers) find(now time.Time, addr netip.Addr, create bool) *server {
-	if e, ok := s.byAddr[addr]; ok {
-		s.recent.MoveToFront(e)
-		return e.Value.(*server)
+	v, ok := s.byAddr.Get(addr)
+	if ok || !create {
+		return v
 	}
-	if !create {
-		return nil
-	}
-	v := &server{addr: addr, vivaldi: NewVivaldi(s.rnd), windows: make(map[string]*window), heard: now}
+	v = &server{vivaldi: NewVivaldi(s.rnd), windows: make(map[string]*window), heard: now}
 	if c, ok := s.beside(now, addr); ok {
 		v.vivaldi.at = c
 	}
-	if len(s.byAddr) >= s.cfg.Most {
-		s.remove(s.recent.Remove(s.recent.Back()).(*server).addr)
-	}
-	s.byAddr[addr] = s.recent.PushFront(v)
+	s.byAddr.Add(addr, v)
 	return v
 }
 

@@ -82,8 +82,8 @@ func TestServersAreBounded(t *testing.T) {
 		teach(s, start, netip.AddrFrom4([4]byte{10, byte(i), 0, 1}), &truth, 1)
 		teach(s, start, site, &truth, 1)
 	}
-	if len(s.byAddr) != 10 || len(s.subnets) != 10 {
-		t.Errorf("%d servers and %d subnets, want 10", len(s.byAddr), len(s.subnets))
+	if s.byAddr.Len() != 10 || len(s.subnets) != 10 {
+		t.Errorf("%d servers and %d subnets, want 10", s.byAddr.Len(), len(s.subnets))
 	}
 	if s.Updates(site) != 120 {
 		t.Errorf("the server used all the time has %d updates, want 120", s.Updates(site))

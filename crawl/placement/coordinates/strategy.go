@@ -21,11 +21,6 @@ type Peers interface {
 // Config is the configuration of the strategy.
 type Config struct {
 	Servers ServersConfig // of server coordinates
-	// Mode is the duration of estimation (3.4). ModePersistent places hosts repeatedly, by Term and
-	// Explore; ModeCycle estimates each server once and assigns its hosts permanently; ModeSingle does
-	// so for the first Batch servers only; ModeNone leaves every host to its owner.
-	Mode  Mode
-	Batch int // servers that ModeSingle estimates
 	// Theta is the error below which a server's coordinate is good enough to choose by, MaxUpdates
 	// (pi) the updates after which it is used in any case.
 	Theta      float64
@@ -42,28 +37,10 @@ type Config struct {
 	MaxHosts int
 }
 
-// DefaultConfig estimates until an error of 0.25 or 300 updates, as the paper, in persistent mode:
-// it places hosts again after 100 URLs, in one case of four by another candidate. A single batch
-// has 100 servers.
+// DefaultConfig estimates until an error of 0.25 or 300 updates, as the paper in persistent mode
+// (3.4): it places hosts again after 100 URLs, in one case of four by another candidate.
 func DefaultConfig() Config {
-	return Config{Servers: DefaultServersConfig(), Mode: ModePersistent, Batch: 100, Theta: 0.25, MaxUpdates: 300, Term: 100, Explore: 0.25, PerURL: 0.2, MaxHosts: 16384}
-}
-
-// Validate returns an error that names the first invalid field.
-func (c *Config) Validate() error {
-	switch {
-	case !(c.Theta > 0 && c.Theta <= 1):
-		return fmt.Errorf("coordinates: Theta %v, want more than 0 to 1", c.Theta)
-	case c.MaxUpdates < 1 || c.MaxHosts < 1 || c.Term < 0:
-		return fmt.Errorf("coordinates: MaxUpdates %d, MaxHosts %d, want 1 or more; Term %d, want 0 or more", c.MaxUpdates, c.MaxHosts, c.Term)
-	case !(c.Explore >= 0 && c.Explore <= 1):
-		return fmt.Errorf("coordinates: Explore %v, want 0 to 1", c.Explore)
-	case !(c.PerURL >= 0 && c.PerURL <= MaxMillis):
-		return fmt.Errorf("coordinates: PerURL %v, want 0 to %d ms", c.PerURL, MaxMillis)
-	case c.Mode > ModeNone || c.Batch < 1:
-		return fmt.Errorf("coordinates: Mode %d, want one of four; Batch %d, want 1 or more", c.Mode, c.Batch)
-	}
-	return c.Servers.Validate()
+	return Config{Servers: DefaultServersConfig(), Theta: 0.25, MaxUpdates: 300, Term: 100, Explore: 0.25, PerURL: 0.2, MaxHosts: 16384}
 }
 
 // Strategy places the hosts of a live node (design, section 5). Estimation uses leases of one URL:
@@ -79,24 +56,17 @@ type Strategy struct {
 	hosts   map[string]netip.Addr
 	names   []string // of hosts, the oldest at turn
 	turn    int
-	explore map[string]bool     // hosts that use a URL for exploring at present
-	batch   map[netip.Addr]bool // servers of the single batch
+	explore map[string]bool // hosts that use a URL for exploring at present
 }
 
 var _ placement.Observer = (*Strategy)(nil)
 
 // New returns a strategy without servers.
-func New(cfg Config, peers Peers, seed uint64) (*Strategy, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	if cfg.Mode != ModePersistent {
-		cfg.Term, cfg.Explore = 0, 0
-	}
+func New(cfg Config, peers Peers, seed uint64) *Strategy {
 	return &Strategy{
 		cfg: cfg, peers: peers, servers: NewServers(cfg.Servers, seed), rnd: rand.New(rand.NewPCG(seed, seedStrategy)),
-		hosts: make(map[string]netip.Addr), explore: make(map[string]bool), batch: make(map[netip.Addr]bool),
-	}, nil
+		hosts: make(map[string]netip.Addr), explore: make(map[string]bool),
+	}
 }
 
 // Servers returns the table of coordinates.
@@ -110,15 +80,10 @@ func (s *Strategy) Next(v *placement.View) placement.Choice {
 		return placement.Choice{Why: "no candidate"}
 	case len(who) == 1:
 		return placement.Choice{Worker: who[0].Peer, Why: "the only candidate with capacity"}
-	case s.cfg.Mode == ModeNone:
-		return placement.Choice{Worker: owner(who), Why: "placement is off in this mode: the owner keeps the host"}
 	case v.Tiny:
 		return s.tiny(v, who)
 	}
 	site := s.site(v)
-	if !s.inBatch(site) {
-		return placement.Choice{Worker: owner(who), Why: "the single batch is full: the owner keeps the host"}
-	}
 	c := s.nextAt(v, who, site)
 	if pace := s.servers.Pace(site); pace > 1 { // no peer is nearer: increase the server's delay (3.8 a), until a few pages show otherwise
 		c.Pace = pace
@@ -246,19 +211,6 @@ func (s *Strategy) tiny(v *placement.View, who []placement.Candidate) placement.
 // owner returns the owner of the host, or the first candidate if the owner is overloaded.
 func owner(who []placement.Candidate) string {
 	return who[max(0, slices.IndexFunc(who, func(c placement.Candidate) bool { return c.Self }))].Peer
-}
-
-// inBatch reports whether servers at an address are placed: all but in single mode. One with an
-// unknown address is, to learn it.
-func (s *Strategy) inBatch(site netip.Addr) bool {
-	if s.cfg.Mode != ModeSingle || !site.IsValid() || s.batch[site] {
-		return true
-	}
-	if len(s.batch) >= s.cfg.Batch {
-		return false
-	}
-	s.batch[site] = true
-	return true
 }
 
 // site returns the address of the host: the view's, or that of the last answer.

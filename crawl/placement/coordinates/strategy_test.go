@@ -32,14 +32,10 @@ func view(host string, addr netip.Addr) *placement.View {
 	return v
 }
 
-func fresh4(t *testing.T, change func(*Config)) *Strategy {
+func fresh4(change func(*Config)) *Strategy {
 	cfg := DefaultConfig()
 	change(&cfg)
-	s, err := New(cfg, square(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return New(cfg, square(), 1)
 }
 
 // crawl places a host and fetches one URL after another, as where it stands has it, until it is
@@ -64,7 +60,7 @@ func crawl(t *testing.T, s *Strategy, v *placement.View, addr netip.Addr, truth 
 
 func TestStrategyTakesTurnsThenPlaces(t *testing.T) {
 	for i, e := range estimators() {
-		s := fresh4(t, func(c *Config) { c.Explore = 0 })
+		s := fresh4(func(c *Config) { c.Explore = 0 })
 		truth := e.At
 		truth.Height = 80
 		worker, turns := crawl(t, s, view("h", site), site, &truth)
@@ -82,7 +78,7 @@ func TestStrategyTakesTurnsThenPlaces(t *testing.T) {
 }
 
 func TestStrategyWithoutAnAddress(t *testing.T) {
-	s := fresh4(t, func(c *Config) { c.Explore = 0 })
+	s := fresh4(func(c *Config) { c.Explore = 0 })
 	truth := estimators()[2].At
 	truth.Height = 80
 	if worker, _ := crawl(t, s, view("h", netip.Addr{}), site, &truth); worker != "c" {
@@ -90,13 +86,13 @@ func TestStrategyWithoutAnAddress(t *testing.T) {
 	}
 	s.Observe(&placement.Fetch{Host: "none"})
 	s.Observe(&placement.Fetch{Host: "failed", Site: hostAddr(1), Worker: "a", Failed: true})
-	if len(s.Servers().byAddr) != 1 {
-		t.Errorf("%d servers known, want one", len(s.Servers().byAddr))
+	if s.Servers().byAddr.Len() != 1 {
+		t.Errorf("%d servers known, want one", s.Servers().byAddr.Len())
 	}
 }
 
 func TestStrategyEndsAtTheBound(t *testing.T) {
-	s := fresh4(t, func(c *Config) { c.MaxUpdates, c.Theta, c.Explore = 12, 0.001, 0 })
+	s := fresh4(func(c *Config) { c.MaxUpdates, c.Theta, c.Explore = 12, 0.001, 0 })
 	_, turns := crawl(t, s, view("h", site), site, &Coordinate{Vec: [Dimensions]float64{900}, Height: 4000})
 	if len(turns) != 12 {
 		t.Errorf("%d turns, want 12", len(turns))
@@ -104,7 +100,7 @@ func TestStrategyEndsAtTheBound(t *testing.T) {
 }
 
 func TestStrategyExploresNowAndThen(t *testing.T) {
-	s := fresh4(t, func(c *Config) { c.Explore = 1 })
+	s := fresh4(func(c *Config) { c.Explore = 1 })
 	truth := estimators()[1].At
 	truth.Height = 80
 	v := view("h", site)
@@ -136,7 +132,7 @@ func TestStrategySpares(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := fresh4(t, tt.change)
+			s := fresh4(tt.change)
 			v := view("h", site)
 			off := truth
 			off.Vec[1] += 20 // nearer to d than to a
@@ -147,13 +143,13 @@ func TestStrategySpares(t *testing.T) {
 			}
 		})
 	}
-	if c := fresh4(t, quiet).Next(&placement.View{}); c.Worker != "" {
+	if c := fresh4(quiet).Next(&placement.View{}); c.Worker != "" {
 		t.Errorf("%+v without candidates", c)
 	}
 }
 
 func TestStrategyForgetsHostsMetFirst(t *testing.T) {
-	s := fresh4(t, func(c *Config) { c.MaxHosts = 3 })
+	s := fresh4(func(c *Config) { c.MaxHosts = 3 })
 	for i := range 10 {
 		s.Observe(&placement.Fetch{At: start, Host: string(rune('a' + i)), Site: hostAddr(i), Worker: "a", Took: time.Second})
 	}
@@ -162,45 +158,6 @@ func TestStrategyForgetsHostsMetFirst(t *testing.T) {
 	}
 	if _, _, ok := s.Expected(start, hostAddr(9), "a"); !ok {
 		t.Error("nothing is expected of a server that was met")
-	}
-}
-
-// TestStrategyModes: what becomes of hosts in each of the modes of 3.4.
-func TestStrategyModes(t *testing.T) {
-	truth := estimators()[1].At
-	truth.Height = 80
-	other := hostAddr(9)
-	for _, tt := range []struct {
-		mode   string
-		worker string // of the first server
-		term   int
-		second string // of the second; the owner is a
-	}{
-		{"persistent", "b", 100, "b"},
-		{"cycle", "b", 0, "b"},
-		{"single", "b", 0, "a"},
-		{"none", "a", 0, "a"},
-	} {
-		t.Run(tt.mode, func(t *testing.T) {
-			mode, err := ParseMode(tt.mode)
-			if err != nil || mode.String() != tt.mode {
-				t.Fatalf("%v, %v", mode, err)
-			}
-			s := fresh4(t, func(c *Config) { c.Explore, c.Mode, c.Batch = 0, mode, 1 })
-			v := view("h", site)
-			if worker, turns := crawl(t, s, v, site, &truth); worker != tt.worker || (len(turns) == 0) != (tt.mode == "none") {
-				t.Errorf("placed at %s after %d turns, want %s", worker, len(turns), tt.worker)
-			}
-			if c := s.Next(v); c.Worker != tt.worker || c.URLs != tt.term {
-				t.Errorf("%+v, want %s for %d URLs", c, tt.worker, tt.term)
-			}
-			if worker, _ := crawl(t, s, view("other", other), other, &truth); worker != tt.second {
-				t.Errorf("the second is placed at %s, want %s", worker, tt.second)
-			}
-		})
-	}
-	if _, err := ParseMode("forever"); err == nil {
-		t.Error("a mode that there is not")
 	}
 }
 
@@ -217,7 +174,7 @@ func TestStrategySlowsDown(t *testing.T) {
 		pace    bool
 	}{"for everybody": {"", true}, "for its worker": {"b", false}} {
 		t.Run(name, func(t *testing.T) {
-			s := fresh4(t, func(c *Config) { c.Explore, c.Theta = 0, 0.1 })
+			s := fresh4(func(c *Config) { c.Explore, c.Theta = 0, 0.1 })
 			v := view("h", site)
 			crawl(t, s, v, site, &truth)
 			fetch := func(worker string, is *Coordinate) {

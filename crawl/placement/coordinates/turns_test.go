@@ -45,10 +45,7 @@ func TestNoChoiceByOneEstimator(t *testing.T) {
 			}
 			cfg := DefaultConfig()
 			cfg.Theta, cfg.Term = 1, 0 // any error will do
-			s, err := New(cfg, at, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := New(cfg, at, 1)
 			fetch := func(by string) {
 				s.Observe(&placement.Fetch{At: now, Host: v.Host, Site: site, Worker: by, Took: 40 * time.Millisecond, Failed: by == tt.shut})
 			}
@@ -82,10 +79,7 @@ func TestNoChoiceAgainstTheDownloads(t *testing.T) {
 	v := &placement.View{Now: now, Host: "a.example", Site: site, Candidates: []placement.Candidate{{Peer: "owner", Self: true}, {Peer: "middle"}, {Peer: "far"}}}
 	cfg := DefaultConfig()
 	cfg.Term = 0
-	s, err := New(cfg, at, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := New(cfg, at, 1)
 	fetch := func(by string) {
 		s.Observe(&placement.Fetch{At: now, Host: v.Host, Site: site, Worker: by, Took: takes[by]})
 	}

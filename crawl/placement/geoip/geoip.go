@@ -73,19 +73,7 @@ func Decode(data []byte) (*DB, error) {
 // Type returns the type in the database's metadata.
 func (db *DB) Type() string { return db.reader.Metadata.DatabaseType }
 
-// Country returns the ISO code of the country of an address, "" if unknown.
-func (db *DB) Country(addr netip.Addr) string {
-	addr = addr.Unmap().WithZone("")
-	if !addr.IsValid() {
-		return ""
-	}
-	r := db.reader.Lookup(addr)
-	if r.Err() != nil || !r.Found() {
-		return ""
-	}
-	return country(&r)
-}
-
+// country returns the ISO code of a record's country, "" if unknown.
 func country(r *maxminddb.Result) string {
 	return first(r, [][]any{{"country_code"}, {"country", "iso_code"}, {"registered_country", "iso_code"}})
 }

@@ -35,8 +35,7 @@
 // are serialized. Two owners that delegate one subnet at the same moment both probe, and merging
 // leaves one delegation.
 //
-// A peer whose file of ranges has changed reads it again. Peers need not do so at the same time:
-// each uses its own ranges.
+// A peer reads its file of ranges at start. Peers need not have the same: each uses its own ranges.
 //
 // A worker may not be a candidate of an owner: it is not in its leaf set, or busy. Then that owner
 // continues the search and does not publish its choice; apoidea host reports this. A subnet is

@@ -1,68 +1,19 @@
 package ipmicra
 
 import (
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/apoidea/apoidea/crawl/placement"
 )
 
-const (
-	small = 2_000
-	large = 200_000
-)
-
-func TestCalibration(t *testing.T) {
-	type download struct {
-		took  int // ms
-		bytes int64
-	}
-	steady := []download{{100, small}, {110, small}, {90, small}}
-	tests := map[string]struct {
-		downloads []download
-		anew      bool
-	}{
-		"slower three times in a row":           {append(steady, download{250, small}, download{260, small}, download{300, small}), true},
-		"twice is not enough":                   {append(steady, download{250, small}, download{260, small}), false},
-		"not in a row":                          {append(steady, download{250, small}, download{260, small}, download{100, small}, download{250, small}, download{250, small}), false},
-		"less than twice as long":               {append(steady, download{190, small}, download{190, small}, download{190, small}, download{190, small}), false},
-		"slower by little":                      {[]download{{5, small}, {6, small}, {50, small}, {54, small}, {50, small}, {50, small}}, false},
-		"larger pages have a measure of theirs": {append(steady, download{900, large}, download{950, large}, download{980, large}, download{900, large}), false},
-		"slow in whichever class":               {append(steady, download{900, large}, download{2000, large}, download{250, small}, download{2000, large}), true},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(tree(t, "20.0.0.0/8", "x"), "a", "b").delegated("20.0.0.0/8", "a")
-			now := time.Unix(1000, 0)
-			for _, d := range tt.downloads {
-				now = now.Add(time.Second)
-				w.Observe(&placement.Fetch{At: now, Site: addr("20.0.0.1"), Worker: "a", Took: time.Duration(d.took) * time.Millisecond, Bytes: d.bytes})
-			}
-			if _, worker := w.Worker(addr("20.0.0.1")); (worker == "") != tt.anew {
-				t.Errorf("worker %q, delegated anew should be %v", worker, tt.anew)
-			}
-		})
-	}
+// anew takes a subnet from its worker.
+func (s *Strategy) anew(p netip.Prefix, by string, now time.Time) {
+	changes, _ := s.machine.Give(p, "", by, now, s.memory) // a Memory has all records
+	s.memory.Merge(changes)
 }
 
-func TestWhatCalibrationDoesNotCount(t *testing.T) {
-	slow := placement.Fetch{Site: addr("20.0.0.1"), Worker: "a", Took: time.Second, Bytes: small}
-	failed, other, nowhere := slow, slow, slow
-	failed.Failed, other.Worker, nowhere.Site = true, "b", addr("99.0.0.1")
-	w := newWorld(tree(t, "20.0.0.0/8", "x"), "a", "b").delegated("20.0.0.0/8", "a")
-	w.Observe(&placement.Fetch{Site: addr("20.0.0.1"), Worker: "a", Took: time.Millisecond, Bytes: small})
-	for range 2 * slowRuns {
-		w.Observe(&failed)
-		w.Observe(&other)
-		w.Observe(&nowhere)
-	}
-	if _, worker := w.Worker(addr("20.0.0.1")); worker != "a" {
-		t.Errorf("worker %q", worker)
-	}
-}
-
-// TestDelegatedAnew: what was measured before calibration took the subnet away is not believed, and
+// TestDelegatedAnew: what was measured before the subnet was taken away is not believed, and
 // the slow worker is no longer asked first.
 func TestDelegatedAnew(t *testing.T) {
 	w := newWorld(tree(t, "20.0.0.0/8", "x", "30.0.0.0/8", "y"), "a", "b")
@@ -78,17 +29,6 @@ func TestDelegatedAnew(t *testing.T) {
 	}
 	if record := w.memory.subnets[prefix("20.0.0.0/8")]; record.Epoch.Counter != 3 {
 		t.Errorf("epoch %v, want the third", record.Epoch)
-	}
-}
-
-func TestLeave(t *testing.T) {
-	w := newWorld(tree(t, "20.0.0.0/8", "x", "30.0.0.0/8", "x"), "a", "b").delegated("20.0.0.0/8", "a", "30.0.0.0/8", "b")
-	w.Leave(time.Unix(1, 0), "a")
-	if _, worker := w.Worker(addr("20.0.0.1")); worker != "" {
-		t.Errorf("worker %s is gone", worker)
-	}
-	if probed, worker := w.place(t, "20.0.0.1"); worker != "b" || len(probed) != 0 {
-		t.Errorf("probed %v, worker %s; want b, the only worker of the organisation left", probed, worker)
 	}
 }
 
@@ -173,7 +113,7 @@ func TestRebuildKeepsWorkers(t *testing.T) {
 	}
 }
 
-// TestRebuildIsNoWayBack: a new range that calibration or a leave took from its worker is searched
+// TestRebuildIsNoWayBack: a new range that was taken from its worker is searched
 // for, and so is one whose worker before is no candidate; what was measured then counts.
 func TestRebuildIsNoWayBack(t *testing.T) {
 	w := newWorld(tree(t, "20.0.0.0/8", ""), "a", "b").delegated("20.0.0.0/8", "b")

@@ -8,25 +8,22 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement"
 )
 
-// maxChoices bounds the local choices, and the subnets with stored fetch times, each.
+// maxChoices bounds the local choices.
 const maxChoices = 1 << 16
 
 // Strategy is IPMicra over one memory: the paper's coordinator, or a single peer. See
-// [placement.Strategy]; it learns from downloads as well.
+// [placement.Strategy].
 type Strategy struct {
-	machine     Machine
-	memory      *Memory
-	own         *aging.Map[choice, string] // where the worker of a subnet is no candidate
-	seeded      map[string]netip.Addr
-	calibration *Calibration
+	machine Machine
+	memory  *Memory
+	own     *aging.Map[choice, string] // where the worker of a subnet is no candidate
+	seeded  map[string]netip.Addr
 }
 
 type choice struct {
 	owner  string
 	subnet netip.Prefix
 }
-
-var _ placement.Observer = (*Strategy)(nil)
 
 // New returns a strategy over a tree, with the threshold T; zero or less selects
 // [DefaultThreshold].
@@ -41,7 +38,7 @@ func (m Machine) Strategy() *Strategy {
 	}
 	return &Strategy{
 		machine: m, memory: NewMemory(), seeded: make(map[string]netip.Addr),
-		own: aging.New[choice, string](maxChoices, nil), calibration: NewCalibration(),
+		own: aging.New[choice, string](maxChoices, nil),
 	}
 }
 
@@ -88,27 +85,8 @@ func (s *Strategy) join(now time.Time, c *placement.Candidate) {
 }
 
 // Rebuild replaces the tree, after large changes of the registry data (papers 2.1). A range in both
-// trees retains its record; see [Machine] for new ones. Calibration corrects wrong delegations.
+// trees retains its record; see [Machine] for new ones.
 func (s *Strategy) Rebuild(tree *Tree) { s.machine.Before, s.machine.Tree = s.machine.Tree, tree }
-
-// Leave revokes all subnets of a peer that is gone for good.
-func (s *Strategy) Leave(now time.Time, peer string) {
-	var held []netip.Prefix
-	for record := range s.memory.Subnets() {
-		if record.Worker == peer {
-			held = append(held, record.Prefix)
-		}
-	}
-	for _, p := range held {
-		s.anew(p, peer, now)
-	}
-	delete(s.seeded, peer)
-}
-
-func (s *Strategy) anew(p netip.Prefix, by string, now time.Time) {
-	changes, _ := s.machine.Give(p, "", by, now, s.memory) // a Memory has all records
-	s.memory.Merge(changes)
-}
 
 // Worker returns the worker of the sites around an address, with their subnet; the worker is empty
 // if none was chosen yet.

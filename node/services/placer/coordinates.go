@@ -1,9 +1,7 @@
 package placer
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/netip"
@@ -31,13 +29,9 @@ var coordinateMethod = rpc.Method[*wire.Coordinate, *wire.Coordinate]{Service: S
 const (
 	// gossipTimeout bounds a request to a neighbor, after which it counts as down.
 	gossipTimeout = 5 * time.Second
-	// LeastGossip is the shortest configurable interval of requests.
-	LeastGossip = 10 * time.Millisecond
-	// A new peer sends requests youngFaster times as often until each neighbor has replied youngRounds
-	// times, so that placing by coordinates begins in the first minute. The paper's runs take hours
-	// and begin with known coordinates.
-	youngFaster = 10
-	youngRounds = 4
+	// gossipEvery is the interval of requests. That of the paper (3.2: 10 s) would delay placing by
+	// coordinates for minutes; its runs take hours and begin with known coordinates.
+	gossipEvery = time.Second
 	// gossipMin is the number of a neighbor's samples needed for a move: the smaller of two is used,
 	// so that the first, which may have opened a connection, is not.
 	gossipMin = 2
@@ -46,17 +40,15 @@ const (
 // gossip maintains the network coordinates of this peer and of its neighbors (papers 3.2) by
 // requests to one after another. Its methods are safe for concurrent use.
 type gossip struct {
-	self  peer.ID
-	every time.Duration // between requests
-	log   *slog.Logger
-	net   rpc.Caller
+	self peer.ID
+	log  *slog.Logger
+	net  rpc.Caller
 	// neighbours returns the gossip peers; backlog is the number of URLs waiting here.
 	neighbours func() []peer.ID
 	backlog    func() int
 
-	mu       sync.Mutex // guards what follows; never held during network calls
-	state    *coordinates.Gossip
-	answered int
+	mu    sync.Mutex // guards what follows; never held during network calls
+	state *coordinates.Gossip
 }
 
 var _ coordinates.Peers = (*gossip)(nil)
@@ -65,34 +57,18 @@ var _ coordinates.Peers = (*gossip)(nil)
 type located struct {
 	*coordinates.Strategy
 	gossip *gossip
-	theta  float64
 }
 
 var _ placement.Observer = (*located)(nil)
 
 // newLocated returns the strategy for a peer.
-func newLocated(c *Config, d *Deps) (*located, error) {
-	cfg := coordinates.DefaultConfig()
-	cfg.Theta = cmp.Or(c.Theta, cfg.Theta)
-	var err error
-	if cfg.Mode, err = coordinates.ParseMode(cmp.Or(c.CoordinatesMode, cfg.Mode.String())); err != nil {
-		return nil, fmt.Errorf("placement coordinates: %w", err)
-	}
-	every := cmp.Or(c.Gossip, coordinates.DefaultGossipConfig().Every)
-	talk := gossipConfig(every)
-	if err := talk.Validate(); err != nil {
-		return nil, fmt.Errorf("placement coordinates: %w", err)
-	}
+func newLocated(d *Deps) *located {
 	seed := rand.Uint64() // not secret
 	g := &gossip{
-		self: d.Self, every: every, log: d.Log, net: d.Net, neighbours: func() []peer.ID { return near(d.Ring) },
-		backlog: func() int { return d.Worker.Backlog() }, state: coordinates.NewGossip(talk, seed),
+		self: d.Self, log: d.Log, net: d.Net, neighbours: func() []peer.ID { return near(d.Ring) },
+		backlog: func() int { return d.Worker.Backlog() }, state: coordinates.NewGossip(gossipConfig(), seed),
 	}
-	s, err := coordinates.New(cfg, g, seed)
-	if err != nil {
-		return nil, fmt.Errorf("placement coordinates: %w", err)
-	}
-	return &located{s, g, cfg.Theta}, nil
+	return &located{coordinates.New(coordinates.DefaultConfig(), g, seed), g}
 }
 
 // Observe implements placement.Observer.
@@ -111,9 +87,9 @@ func within(at, now time.Time) time.Time {
 	return at
 }
 
-func gossipConfig(every time.Duration) coordinates.GossipConfig {
+func gossipConfig() coordinates.GossipConfig {
 	c := coordinates.DefaultGossipConfig()
-	c.Every, c.Timeout, c.Filter.Min, c.PerURL = every/youngFaster, gossipTimeout, gossipMin, coordinates.DefaultConfig().PerURL
+	c.Every, c.Timeout, c.Filter.Min, c.PerURL = gossipEvery, gossipTimeout, gossipMin, coordinates.DefaultConfig().PerURL
 	return c
 }
 
@@ -127,14 +103,15 @@ func near(r Ring) []peer.ID {
 // run sends requests to neighbors until ctx ends.
 func (g *gossip) run(ctx context.Context) error {
 	for {
-		if err := loop.Sleep(ctx, g.ask(ctx)); err != nil {
+		g.ask(ctx)
+		if err := loop.Sleep(ctx, gossipEvery); err != nil {
 			return loop.UnlessCanceled(err)
 		}
 	}
 }
 
-// ask sends a request to one neighbor, if any, and returns the time until the next.
-func (g *gossip) ask(ctx context.Context) time.Duration {
+// ask sends a request to one neighbor, if any.
+func (g *gossip) ask(ctx context.Context) {
 	list := g.neighbours()
 	names := make([]string, len(list))
 	for i, id := range list {
@@ -142,15 +119,11 @@ func (g *gossip) ask(ctx context.Context) time.Duration {
 	}
 	g.mu.Lock()
 	g.state.Meet(names)
-	wait := g.every
-	if g.answered < youngRounds*len(names) {
-		wait /= youngFaster
-	}
 	to, ok := g.state.Tick(time.Now())
 	mine := g.own()
 	g.mu.Unlock()
 	if !ok {
-		return wait
+		return
 	}
 	// Measured in user space, so that load of this process is part of the distance.
 	begun := time.Now()
@@ -165,11 +138,9 @@ func (g *gossip) ask(ctx context.Context) time.Duration {
 	if err != nil {
 		g.state.Failed(to)
 		g.log.Debug("no coordinate", "peer", peer.ID(to), "err", err)
-		return wait
+		return
 	}
-	g.answered++
 	g.state.Reply(to, rtt, &at)
-	return wait
 }
 
 // own returns this peer's coordinate, with the height of its backlog. The caller holds mu.
@@ -253,7 +224,7 @@ func (pl *Placer) Coordinate(d *owner.HostDetail, host string, now time.Time) *c
 		return nil
 	}
 	c := &control.Coordinate{
-		Addr: site.String(), VectorMs: at.Vec[:], HeightMs: at.Height, Error: at.Error, Theta: s.theta, Updates: s.Servers().Updates(site),
+		Addr: site.String(), VectorMs: at.Vec[:], HeightMs: at.Height, Error: at.Error, Theta: coordinates.DefaultConfig().Theta, Updates: s.Servers().Updates(site),
 	}
 	for i := range who {
 		id := peer.ID(who[i].Peer)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -24,7 +23,7 @@ import (
 
 const (
 	// delegatedAge is the cache time of a subnet that has a worker; delegations change seldom, and
-	// calibration finds those that should.
+	// slower fetches have them delegated again.
 	delegatedAge = 30 * time.Second
 	// recordAge is the cache time of other records: an outdated one costs a probe that another owner
 	// has just made unnecessary.
@@ -58,19 +57,14 @@ type Records interface {
 // records that are distributed over the ring. It is safe for concurrent use.
 type delegations struct {
 	self    string
+	machine ipmicra.Machine
 	records Records
 	log     *slog.Logger
-	// spawn runs fn asynchronously, until the peer ends.
-	spawn func(fn func(ctx context.Context))
 
-	file hierarchy // of the ranges, reread by run alone
-
-	mu          sync.Mutex // guards what follows; never held during network calls
-	machine     ipmicra.Machine
-	cache       *aging.Map[ipmicra.Key, cached]
-	own         *aging.Map[netip.Prefix, ownChoice] // for subnets whose worker is not a candidate here
-	calibration *ipmicra.Calibration
-	turns       map[netip.Prefix]chan struct{} // closed when the search is over
+	mu    sync.Mutex // guards what follows; never held during network calls
+	cache *aging.Map[ipmicra.Key, cached]
+	own   *aging.Map[netip.Prefix, ownChoice] // for subnets whose worker is not a candidate here
+	turns map[netip.Prefix]chan struct{}      // closed when the search is over
 }
 
 // ownChoice is a local choice of a subnet's worker.
@@ -79,11 +73,11 @@ type ownChoice struct {
 	when   time.Time
 }
 
-func newDelegations(tree *ipmicra.Tree, threshold time.Duration, self string, records Records, spawn func(func(context.Context)), log *slog.Logger) *delegations {
+func newDelegations(tree *ipmicra.Tree, self string, records Records, log *slog.Logger) *delegations {
 	return &delegations{
-		machine: ipmicra.Machine{Tree: tree, Threshold: threshold}, self: self, records: records, log: log, spawn: spawn,
+		machine: ipmicra.Machine{Tree: tree, Threshold: ipmicra.DefaultThreshold}, self: self, records: records, log: log,
 		cache: aging.New[ipmicra.Key](recordsKept, cached.weight), own: aging.New[netip.Prefix, ownChoice](choicesKept, nil),
-		calibration: ipmicra.NewCalibration(), turns: make(map[netip.Prefix]chan struct{}),
+		turns: make(map[netip.Prefix]chan struct{}),
 	}
 }
 
@@ -102,56 +96,6 @@ func loadTree(path string) (*ipmicra.Tree, error) {
 		return nil, fmt.Errorf("hierarchy %s: %w", path, err)
 	}
 	return tree, nil
-}
-
-// hierarchy is the state of the file of IP ranges at its last read.
-type hierarchy struct {
-	path       string
-	read, seen fileState // state at the last read, and at the last check
-}
-
-// fileState detects changes of a file; the zero value means no file.
-type fileState struct{ size, at int64 }
-
-// newHierarchy returns the state of a file that is about to be read.
-func newHierarchy(path string) hierarchy {
-	h := hierarchy{path: path}
-	h.changed()
-	h.read = h.seen
-	return h
-}
-
-// changed reports whether the file has changed since the last read, and marks it as read. A file
-// that changed since the last check may be incomplete, and waits for the next.
-func (h *hierarchy) changed() bool {
-	var now fileState
-	if info, err := os.Stat(h.path); err == nil && h.path != "" {
-		now = fileState{info.Size(), info.ModTime().UnixNano()}
-	}
-	settled := now == h.seen
-	h.seen = now
-	if !settled || now == h.read {
-		return false
-	}
-	h.read = now
-	return true
-}
-
-// reread reloads the file of ranges if it has changed (papers 2.1). If that fails, the ranges are
-// unchanged.
-func (d *delegations) reread() {
-	if !d.file.changed() {
-		return
-	}
-	tree, err := loadTree(d.file.path)
-	if err != nil {
-		d.log.Warn("reading the changed hierarchy failed; its ranges are unchanged", "err", err)
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.machine.Before, d.machine.Tree = d.machine.Tree, tree
-	d.log.Info("hierarchy reloaded", "hierarchy", d.file.path, "ranges", tree.Size())
 }
 
 // hostSearch is the search for the worker of one host.
@@ -327,25 +271,6 @@ func (s *hostSearch) why(step ipmicra.Step, searched bool) string {
 	return text
 }
 
-// Observe processes a download that was reported to this owner (papers 2.4). It does not block.
-func (d *delegations) Observe(f *placement.Fetch) {
-	d.mu.Lock()
-	at, ok := d.machine.Tree.Locate(f.Site)
-	slow := ok && d.calibration.Slow(at.Subnet, f)
-	d.mu.Unlock()
-	if !slow {
-		return
-	}
-	d.spawn(func(ctx context.Context) {
-		k := d.know()
-		k.learnSite(ctx, at.Subnet, func(*ipmicra.Subnet) bool { return false })
-		if record, _ := k.Subnet(at.Subnet); record != nil && record.Worker == f.Worker {
-			k.give(ctx, at.Subnet, "", time.Now())
-			_ = k.write(ctx) // already logged; without it the next slow downloads follow
-		}
-	})
-}
-
 // seed delegates the subnet of this peer to it, if that has no worker (papers 2.1). After an error
 // the delegation is not yet on the ring.
 func (d *delegations) seed(ctx context.Context, addr netip.Addr) error {
@@ -362,22 +287,16 @@ func (d *delegations) seed(ctx context.Context, addr netip.Addr) error {
 }
 
 const (
-	// whereEvery is the interval of checks of this peer's address and of its file of ranges;
-	// whereAgain is the delay of a retry to seed the ring.
+	// whereEvery is the interval of checks of this peer's address; whereAgain is the delay of a retry to
+	// seed the ring.
 	whereEvery = time.Minute
 	whereAgain = 2 * time.Second
 )
 
-// run delegates the current subnet of this peer to it, and reloads the file of ranges when it has
-// changed, until ctx ends.
+// run delegates the current subnet of this peer to it, until ctx ends.
 func (d *delegations) run(ctx context.Context, where func() netip.Addr) error {
 	var told netip.Addr
-	looked := time.Now()
 	for {
-		if time.Since(looked) >= whereEvery {
-			looked = time.Now()
-			d.reread()
-		}
 		wait := whereEvery
 		if addr := where(); addr.IsValid() && addr != told {
 			if err := d.seed(ctx, addr); err != nil {

@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -116,7 +113,7 @@ func newWorld(t *testing.T, ids ...string) *world {
 	}
 	w := &world{ledger: newLedger(t), owners: make(map[string]*delegations), far: make(map[string]map[string]time.Duration)}
 	for i, id := range ids {
-		w.owners[id] = newDelegations(tree, 50*time.Millisecond, id, w, func(fn func(context.Context)) { fn(t.Context()) }, quiet)
+		w.owners[id] = newDelegations(tree, id, w, quiet)
 		w.far[id] = make(map[string]time.Duration)
 		for _, site := range []string{"10.1.0.1", "10.1.9.9", "10.2.0.1", "10.3.0.1", "192.0.2.1"} {
 			w.far[id][site] = time.Duration(100-30*i) * time.Millisecond // the last is the nearest
@@ -270,39 +267,6 @@ func TestDelegationsAreShared(t *testing.T) {
 	}
 }
 
-// TestDelegationsCalibrate (papers 2.4): a subnet whose downloads become slow is delegated anew,
-// and then by fresh probes.
-func TestDelegationsCalibrate(t *testing.T) { crawltest.Bubble(t, testDelegationsCalibrate) }
-
-func testDelegationsCalibrate(t *testing.T) {
-	w := newWorld(t, "a", "b", "c")
-	w.place(t, "a", "10.1.0.1", []string{"b", "c"}, nil)
-	time.Sleep(time.Second)
-	fetch := func(worker string, took time.Duration) {
-		w.owners["a"].Observe(&placement.Fetch{At: time.Now(), Site: netip.MustParseAddr("10.1.0.1"), Worker: worker, Took: took, Bytes: 20000})
-	}
-	for range 5 {
-		fetch("c", 100*time.Millisecond)
-	}
-	for range 3 {
-		fetch("b", time.Second) // not the subnet's worker
-	}
-	if got := w.worker(t, "10.1.0.0/16"); got != "c" {
-		t.Fatalf("delegated to %q before anything was slow, want c", got)
-	}
-	fetch("c", 100*time.Millisecond)
-	for range 3 {
-		fetch("c", time.Second)
-	}
-	if got := w.worker(t, "10.1.0.0/16"); got != "" {
-		t.Errorf("still delegated to %q", got)
-	}
-	w.far["c"]["10.1.9.9"] = time.Second
-	if c, probes := w.place(t, "b", "10.1.9.9", []string{"a", "c"}, nil); c.Worker != "b" || probes == 0 {
-		t.Errorf("delegated anew to %q after %d probes, want b", c.Worker, probes)
-	}
-}
-
 // TestOwnSubnet (papers 2.1): who comes first has the subnet that it lives in, and its neighbours'
 // sites are asked of it first.
 func TestOwnSubnet(t *testing.T) {
@@ -430,56 +394,6 @@ func TestRecordsAreAskedOnce(t *testing.T) {
 			t.Errorf("%d records asked for later, want that of the subnet", again)
 		}
 	})
-}
-
-// TestHierarchyIsReadAgain (papers 2.1): a peer takes over a file of ranges that has changed, but
-// none that cannot be read, and new ranges go unprobed to who served their addresses before.
-func TestHierarchyIsReadAgain(t *testing.T) { crawltest.Bubble(t, testHierarchyIsReadAgain) }
-
-func testHierarchyIsReadAgain(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "ranges.csv")
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(path, []byte("prefix,org\n"+text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(3 * whereEvery) // two looks: one that changes may be half written
-		synctest.Wait()
-	}
-	write("10.0.0.0/8,\n10.1.0.0/16,org\n")
-	var said strings.Builder
-	ring := newLedger(t)
-	w := benchOf(t, Config{Strategy: "ipmicra", Hierarchy: path, Threshold: 50 * time.Millisecond}, Deps{
-		Records: ring, Spawn: func(fn func(context.Context)) { fn(t.Context()) }, Where: func() netip.Addr { return netip.Addr{} },
-		Log: slog.New(slog.NewTextHandler(&said, nil)),
-	})
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- w.at["a"].Run(ctx) }()
-	hosts := 0
-	place := func(site string, probed bool, delegated string) {
-		t.Helper()
-		w.asked = nil
-		hosts++
-		p := w.at["a"].Place(ctx, owner.Place{Host: fmt.Sprintf("h%d.example", hosts), Addrs: [][]byte{netip.MustParseAddr(site).AsSlice()}, Pending: 100})
-		if asked := len(w.asked)+len(p.Measured) > 0; p.Worker != "c" || asked != probed || ring.worker(t, delegated) != "c" {
-			t.Errorf("%s went to %q, probed by %v, measured %v (%s), want c, probed: %v; %s is with %q, want c", site, p.Worker, w.asked, p.Measured, p.Why, probed, delegated, ring.worker(t, delegated))
-		}
-	}
-	place("10.1.0.1", true, "10.1.0.0/16")
-	write("10.0.0.0/8,\n10.1.0.0/33,org\n")
-	place("10.1.2.1", false, "10.1.0.0/16")
-	if got := strings.Count(said.String(), "level=WARN"); got != 1 || !strings.Contains(said.String(), path) {
-		t.Errorf("%d warnings of a file that cannot be read, want one that names it: %s", got, &said)
-	}
-	write("10.0.0.0/8,\n10.1.0.0/16,org\n10.1.2.0/24,another\n10.9.0.0/16,a third\n")
-	place("10.1.2.1", false, "10.1.2.0/24")
-	place("10.1.0.1", false, "10.1.0.0/16")
-	place("10.9.0.1", true, "10.9.0.0/16") // nobody served it
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
 }
 
 // TestLoadTree: the error of a hierarchy names its file; without one every /24 is a range.

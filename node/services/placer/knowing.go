@@ -55,7 +55,6 @@ func (c cached) with(other cached) cached {
 // [ipmicra.Knowledge].
 type knowing struct {
 	*delegations
-	machine ipmicra.Machine // as of the start of the search
 	known   map[ipmicra.Key]cached
 	changes ipmicra.Changes // not on the ring yet
 	deaf    bool            // no more requests: unknown records count as absent
@@ -63,9 +62,7 @@ type knowing struct {
 }
 
 func (d *delegations) know() knowing {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return knowing{delegations: d, machine: d.machine, known: make(map[ipmicra.Key]cached)}
+	return knowing{delegations: d, known: make(map[ipmicra.Key]cached)}
 }
 
 // Subnet implements [ipmicra.Knowledge].

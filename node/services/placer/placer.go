@@ -59,27 +59,9 @@ type Placer struct {
 	strategy placement.Strategy
 	cache    *placement.Cache
 	resting  map[string]time.Time // backoff of paused candidates, of leaf set and far, so bounded
-	ring     membersSeen
-	far      []string            // candidates beyond the leaf set, the latest last; at most farKept
-	loads    map[string]load     // last reported by candidates; of both as well
-	addrs    map[string]addrSeen // addresses of candidates; of both as well
+	far      []string             // candidates beyond the leaf set, the latest last; at most farKept
+	loads    map[string]load      // last reported by candidates; of both as well
 }
-
-// addrSeen is a candidate's cached address: extracting it from multiaddrs costs more than all else
-// of a placement without measurements.
-type addrSeen struct {
-	addr netip.Addr
-	at   time.Time
-}
-
-// membersSeen is a cached set of ring members; the map is immutable.
-type membersSeen struct {
-	members map[string]bool
-	at      time.Time
-}
-
-// addrAge is the cache time of candidates' addresses and of the members.
-const addrAge = time.Second
 
 // load is the reported load of a peer's worker.
 type load struct{ backlog, capacity uint32 }
@@ -89,7 +71,7 @@ type load struct{ backlog, capacity uint32 }
 func New(cfg Config, d Deps) (*Placer, error) {
 	pl := &Placer{
 		cfg: cfg, deps: d, prober: newProber(d.Sites, d.Worker.Visit), cache: placement.NewCache(rangesKept, rangeAge),
-		loads: make(map[string]load), resting: make(map[string]time.Time), addrs: make(map[string]addrSeen),
+		loads: make(map[string]load), resting: make(map[string]time.Time),
 	}
 	if err := pl.setUp(); err != nil {
 		return nil, err
@@ -136,7 +118,7 @@ func (pl *Placer) Place(ctx context.Context, p owner.Place) owner.Placement {
 	defer cancel()
 	v.Site = pl.locate(ctx, &p)
 	pl.recall(&p, v)
-	near := len(v.Candidates)
+	near, members := len(v.Candidates), pl.members()
 	asking := asking{Placer: pl, place: &p, next: p.NotBefore}
 	next := pl.next
 	if pl.delegations != nil {
@@ -145,7 +127,7 @@ func (pl *Placer) Place(ctx context.Context, p owner.Place) owner.Placement {
 		next = search.next
 	}
 	for range placementRounds {
-		pl.reach(&p, v, beyond-(len(v.Candidates)-near))
+		pl.reach(&p, v, members, beyond-(len(v.Candidates)-near))
 		c := next(ctx, v)
 		if len(c.Probe) == 0 {
 			pl.placed(v, &c)
@@ -230,15 +212,15 @@ const (
 	nobodyEvery = 250 * time.Millisecond
 )
 
-// reach adds up to most peers beyond the leaf set that are likely to be nearer to the site than all
+// reach adds up to most members beyond the leaf set that are likely to be nearer to the site than all
 // in it, by its place or by its measurements so far. A peer that did not take the host, or does not
 // answer, is skipped for a while, like a paused one, since its failure is not detected here.
-func (pl *Placer) reach(p *owner.Place, v *placement.View, most int) {
+func (pl *Placer) reach(p *owner.Place, v *placement.View, members map[string]bool, most int) {
 	if pl.samples == nil || most <= 0 {
 		return
 	}
-	members := pl.members()
 	pl.mu.Lock()
+	defer pl.mu.Unlock()
 	for _, id := range p.Exclude {
 		if slices.Contains(pl.far, id) {
 			pl.resting[id] = time.Now()
@@ -255,32 +237,20 @@ func (pl *Placer) reach(p *owner.Place, v *placement.View, most int) {
 		l := pl.loads[id]
 		v.Candidates = append(v.Candidates, placement.Candidate{Peer: id, Backlog: l.backlog, Capacity: l.capacity})
 	}
-	pl.mu.Unlock()
-	for i := range likely {
-		c := &v.Candidates[len(v.Candidates)-1-i]
-		c.Addr = pl.addrOf(c.Peer)
-	}
 }
 
-// members returns the known ring peers without suspects, cached for a second.
+// members returns the known ring peers without suspects, nil if the strategy does not use them.
 func (pl *Placer) members() map[string]bool {
-	now := time.Now()
-	pl.mu.Lock()
-	known := pl.ring
-	pl.mu.Unlock()
-	if now.Sub(known.at) < addrAge {
-		return known.members
+	if pl.samples == nil {
+		return nil
 	}
-	known = membersSeen{make(map[string]bool), now}
+	members := make(map[string]bool)
 	for _, m := range pl.deps.Ring.Members() {
 		if !pl.deps.Ring.Suspect(m.ID) {
-			known.members[string(m.ID)] = true
+			members[string(m.ID)] = true
 		}
 	}
-	pl.mu.Lock()
-	defer pl.mu.Unlock()
-	pl.ring = known
-	return known.members
+	return members
 }
 
 // somebody returns candidates, and waits a while if none is available.
@@ -307,8 +277,10 @@ func (pl *Placer) candidates(key ring.Key, exclude []string) []placement.Candida
 			list = append(list, c)
 		}
 	}
-	for i := range list {
-		list[i].Addr = pl.addrOf(list[i].Peer)
+	if _, ok := pl.strategy.(*placement.Geo); ok { // the others do not use addresses of candidates
+		for i := range list {
+			list[i].Addr = p2p.FirstIP(pl.deps.Addrs(peer.ID(list[i].Peer)))
+		}
 	}
 	return list
 }
@@ -349,7 +321,6 @@ func (pl *Placer) known(near []string) (list []placement.Candidate) {
 	}
 	maps.DeleteFunc(pl.loads, func(id string, _ load) bool { return !seen[id] })
 	maps.DeleteFunc(pl.resting, func(id string, _ time.Time) bool { return !seen[id] })
-	maps.DeleteFunc(pl.addrs, func(id string, _ addrSeen) bool { return !seen[id] })
 	return list
 }
 
@@ -357,22 +328,6 @@ func (pl *Placer) known(near []string) (list []placement.Candidate) {
 func (pl *Placer) inHand() (backlog, capacity uint32) {
 	w := pl.deps.Worker
 	return uint32(w.Backlog()), uint32(w.Capacity()) // small counts
-}
-
-// addrOf returns the address of a candidate.
-func (pl *Placer) addrOf(id string) netip.Addr {
-	now := time.Now()
-	pl.mu.Lock()
-	had, ok := pl.addrs[id]
-	pl.mu.Unlock()
-	if ok && now.Sub(had.at) < addrAge {
-		return had.addr
-	}
-	addr := p2p.FirstIP(pl.deps.Addrs(peer.ID(id)))
-	pl.mu.Lock()
-	defer pl.mu.Unlock()
-	pl.addrs[id] = addrSeen{addr, now}
-	return addr
 }
 
 // measured stores the load and the measurement that a peer reported.
@@ -457,10 +412,7 @@ func (pl *Placer) setLoad(id string, backlog, capacity uint32) {
 func (pl *Placer) Observe(host string, addrs [][]byte, worker string, w *wire.HostWork) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
-	observer, ok := pl.strategy.(interface{ Observe(f *placement.Fetch) })
-	if pl.delegations != nil {
-		observer, ok = pl.delegations, true
-	}
+	observer, ok := pl.strategy.(placement.Observer)
 	if !ok {
 		return
 	}

@@ -34,14 +34,6 @@ type Config struct {
 	// GeoIP is a database of positions or countries, Hierarchy a file of networks with their
 	// organizations; empty: none.
 	GeoIP, Hierarchy string
-	// Theta is the relative error below which a server's network coordinate is used for placement,
-	// CoordinatesMode the mode of that, and Gossip the interval of requests for a neighbor's
-	// coordinate. Zero: as in the papers.
-	Theta           float64
-	CoordinatesMode string        // see coordinates.Mode
-	Gossip          time.Duration // between two requests
-	// Threshold is the largest round trip to a site that ends the search for the worker of a subnet.
-	Threshold time.Duration
 	// Delay is the minimum delay between requests to a host, and Agent the product token for
 	// robots.txt: measuring requests comply with both.
 	Delay time.Duration
@@ -97,7 +89,5 @@ type Deps struct {
 	OptedOut func(host string) string
 	// Robots returns the recorded robots.txt state of an own host; nil: none.
 	Robots func(ctx context.Context, host, scheme string) []byte
-	// Spawn runs fn asynchronously, until the peer ends.
-	Spawn func(fn func(ctx context.Context))
-	Log   *slog.Logger // reports unavailable data
+	Log    *slog.Logger // reports unavailable data
 }

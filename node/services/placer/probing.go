@@ -14,7 +14,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/time/rate"
 
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/owner"
@@ -244,10 +246,10 @@ type prober struct {
 	// it there; leave ends it.
 	visit func(ctx context.Context, addr netip.Addr) (leave func(), err error)
 
-	mu     sync.Mutex // guards what follows; never held during network calls
-	known  map[probeKey]*probed
-	minute time.Time
-	spent  int // probes begun since minute
+	budget *rate.Limiter
+
+	mu    sync.Mutex // guards known; never held during network calls
+	known *simplelru.LRU[probeKey, *probed]
 }
 
 // probeKey identifies a site: sites behind one address and port are one.
@@ -266,7 +268,10 @@ type probed struct {
 }
 
 func newProber(s Sites, visit func(context.Context, netip.Addr) (func(), error)) *prober {
-	return &prober{sites: s, slots: make(chan struct{}, probesMost), known: make(map[probeKey]*probed), visit: visit}
+	known, _ := simplelru.NewLRU[probeKey, *probed](sitesKept, nil) // a positive size has no error
+	return &prober{
+		sites: s, slots: make(chan struct{}, probesMost), visit: visit, budget: rate.NewLimiter(probesPerMinute/60.0, probesPerMinute), known: known,
+	}
 }
 
 var errTooManyProbes = errors.New("too many probes")
@@ -309,23 +314,18 @@ func (p *prober) measure(ctx context.Context, host, scheme, method string) (time
 func (p *prober) begin(key probeKey, now time.Time) (found *probed, mine bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	k := p.known[key]
+	k, _ := p.known.Get(key)
 	if k == nil && key.method == probeOnce {
-		k = p.known[probeKey{key.at, ProbeConnect}] // includes more than connects
+		k, _ = p.known.Get(probeKey{key.at, ProbeConnect}) // includes more than connects
 	}
 	if k != nil && (k.when.IsZero() || now.Sub(k.when) < siteRest) {
 		return k, false, nil
 	}
-	if now.Sub(p.minute) >= time.Minute {
-		p.minute, p.spent = now, 0
-	}
-	if p.spent >= probesPerMinute {
+	if !p.budget.AllowN(now, 1) {
 		return nil, false, fmt.Errorf("%w in this minute, at most %d", errTooManyProbes, probesPerMinute)
 	}
-	p.spent++
-	p.forget(now)
 	k = &probed{done: make(chan struct{})}
-	p.known[key] = k
+	p.known.Add(key, k)
 	return k, true, nil
 }
 
@@ -343,7 +343,7 @@ func (p *prober) last(host string, addr netip.Addr) time.Duration {
 	defer p.mu.Unlock()
 	for _, port := range ports {
 		for _, method := range []string{ProbeConnect, probeOnce, ProbeHead} {
-			if k := p.known[probeKey{netip.AddrPortFrom(addr, port), method}]; k != nil && !k.when.IsZero() && k.err == nil {
+			if k, _ := p.known.Peek(probeKey{netip.AddrPortFrom(addr, port), method}); k != nil && !k.when.IsZero() && k.err == nil {
 				return k.rtt
 			}
 		}
@@ -351,32 +351,12 @@ func (p *prober) last(host string, addr netip.Addr) time.Duration {
 	return 0
 }
 
-// forget evicts sites to add one more. The caller holds mu.
-func (p *prober) forget(now time.Time) {
-	if len(p.known) < sitesKept {
-		return
-	}
-	for key, k := range p.known {
-		if !k.when.IsZero() && now.Sub(k.when) >= siteRest {
-			delete(p.known, key)
-		}
-	}
-	for key, k := range p.known {
-		if len(p.known) < sitesKept {
-			return
-		}
-		if !k.when.IsZero() {
-			delete(p.known, key)
-		}
-	}
-}
-
 // end publishes the result of a probe to its callers. A canceled probe is dropped.
 func (p *prober) end(key probeKey, k *probed, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if k.when = now; errors.Is(k.err, context.Canceled) || errors.Is(k.err, context.DeadlineExceeded) || errors.Is(k.err, errTooManyProbes) {
-		delete(p.known, key)
+		p.known.Remove(key)
 	}
 	close(k.done)
 }

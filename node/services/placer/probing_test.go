@@ -203,8 +203,7 @@ func TestProberBounds(t *testing.T) {
 		crawltest.Bubble(t, func(t *testing.T) {
 			s := &fakeSites{}
 			p := newProber(s, freely)
-			p.minute = time.Now()
-			p.spent = probesPerMinute - 1
+			p.budget.AllowN(time.Now(), probesPerMinute-1)
 			if _, _, err := p.measure(t.Context(), "h1.example", "http", "connect"); err != nil {
 				t.Error(err)
 			}
@@ -228,8 +227,8 @@ func TestProberBounds(t *testing.T) {
 			}
 			p.end(key, k, now.Add(time.Duration(i)*time.Minute))
 		}
-		if len(p.known) > sitesKept {
-			t.Errorf("%d sites remembered, at most %d", len(p.known), sitesKept)
+		if p.known.Len() > sitesKept {
+			t.Errorf("%d sites remembered, at most %d", p.known.Len(), sitesKept)
 		}
 	})
 	t.Run("failures and broken-off probes", func(t *testing.T) {

@@ -11,7 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/time/rate"
 
 	"github.com/apoidea/apoidea/crawl/placement/adaptive"
 	"github.com/apoidea/apoidea/dht"
@@ -48,8 +50,8 @@ const (
 	hopsMost = 7
 	// passers are the farthest neighbors of each side, which forward samples: one may have failed.
 	passers = 2
-	// samplesMet is the number of samples, up to twice that, that are recognized as duplicates.
-	samplesMet = 2048
+	// samplesMet is the number of samples that are recognized as duplicates.
+	samplesMet = 4096
 	// samplesMute is the backoff for a neighbor that rejects samples, since it uses another strategy.
 	samplesMute = 10 * time.Minute
 )
@@ -73,10 +75,10 @@ type sampleGossip struct {
 	mu        sync.Mutex // guards what follows; never held during network calls
 	first     int        // number of kept[0] among all samples so far
 	kept      []kept
-	met, long map[uint64]bool           // identities of known samples: recent, and earlier ones
-	listeners map[peer.ID]*listener     // neighbors, so bounded
-	beyond    map[peer.ID]time.Duration // RTT of members that are not neighbors; 0: no reply
-	far       map[peer.ID]time.Duration // both, as last sent for this peer
+	met       *simplelru.LRU[uint64, struct{}] // identities of known samples
+	listeners map[peer.ID]*listener            // neighbors, so bounded
+	beyond    map[peer.ID]time.Duration        // RTT of members that are not neighbors; 0: no reply
+	announced map[peer.ID]time.Duration        // both, as last sent for this peer
 }
 
 // kept is a sample to be sent to neighbors.
@@ -100,8 +102,7 @@ type listener struct {
 	sent        int    // number of the next sample to send
 	incarnation uint64 // of its process
 	mute        time.Time
-	minute      time.Time
-	heard       int           // samples received from it in this minute
+	received    *rate.Limiter // of its samples
 	exchanges   int           // messages so far
 	rtt         time.Duration // least RTT of a message; 0: no reply yet
 }
@@ -111,20 +112,20 @@ var samplesMethod = rpc.Method[*wire.Samples, *wire.SamplesReply]{Service: Servi
 
 // newSampleGossip returns the gossip of a peer for its strategy, which guard guards.
 func newSampleGossip(s *adaptive.Strategy, guard sync.Locker, d *Deps) *sampleGossip {
+	met, _ := simplelru.NewLRU[uint64, struct{}](samplesMet, nil) // a positive size has no error
 	return &sampleGossip{
-		self: d.Self, where: d.Where,
-		strategy: s, guard: guard, log: d.Log, net: d.Net, incarnation: d.Incarnation,
+		self: d.Self, where: d.Where, strategy: s, guard: guard, log: d.Log, net: d.Net, incarnation: d.Incarnation,
 		sides: func() (before, behind []peer.ID) {
 			preds, succs := d.Ring.Leaves()
 			return idsOf(preds), idsOf(succs)
 		},
 		members: func() []peer.ID { return idsOf(d.Ring.Members()) }, beyond: make(map[peer.ID]time.Duration),
-		met: make(map[uint64]bool), listeners: make(map[peer.ID]*listener),
+		met: met, listeners: make(map[peer.ID]*listener),
 	}
 }
 
-// neighbours returns the leaf set with the side of each; everybody for a peer on both.
-func (c *sampleGossip) neighbours() map[peer.ID]side {
+// neighbors returns the leaf set with the side of each; everybody for a peer on both.
+func (c *sampleGossip) neighbors() map[peer.ID]side {
 	before, behind := c.sides()
 	of := make(map[peer.ID]side)
 	for _, id := range before {
@@ -184,39 +185,13 @@ func (c *sampleGossip) run(ctx context.Context) error {
 	}
 }
 
-// locate adds the RTTs from this peer to others as a sample, if they have changed: one is shorter
-// by a tenth, or more are known: all, or twice as many as sent before. It reports whether some
-// neighbors need more messages.
+// locate adds the RTTs from this peer to others as a sample, if they have changed. It reports
+// whether some neighbors need more messages.
 func (c *sampleGossip) locate(ctx context.Context) (more bool) {
 	all := c.greet(ctx)
-	c.mu.Lock()
-	far, news := make(map[peer.ID]time.Duration), false
-	for id, p := range c.listeners {
-		more = more || p.exchanges < greetings
-		if p.rtt > 0 {
-			far[id] = p.rtt
-		}
-	}
-	for id, rtt := range c.beyond {
-		if rtt > 0 && c.listeners[id] == nil && len(far) < wire.MaxSampleRTTs-1 {
-			far[id] = rtt
-		}
-	}
-	grown := len(far) >= 2*len(c.far)
-	for id, rtt := range far {
-		before, known := c.far[id]
-		news = news || !known && (all || grown) || known && rtt < before-before/10
-	}
-	if news = news && !more; news {
-		c.far = far
-	}
-	c.mu.Unlock()
-	if !news {
+	rtts, more := c.distances(all)
+	if len(rtts) == 0 {
 		return more
-	}
-	var rtts []adaptive.PeerRTT
-	for id, rtt := range far {
-		rtts = append(rtts, adaptive.PeerRTT{Peer: string(id), RTT: rtt})
 	}
 	own := adaptive.PeerSample(string(c.self), c.where(), rtts)
 	c.guard.Lock()
@@ -226,22 +201,46 @@ func (c *sampleGossip) locate(ctx context.Context) (more bool) {
 	defer c.mu.Unlock()
 	c.news(&own)
 	c.keep(own, everybody)
-	return more
+	return false
+}
+
+// distances returns the RTTs to others if they must be announced: one is shorter by a tenth, or more
+// are known: all, or twice as many as announced. It reports whether some neighbors need more
+// messages first.
+func (c *sampleGossip) distances(all bool) (rtts []adaptive.PeerRTT, more bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := maps.Clone(c.beyond)
+	for id, p := range c.listeners {
+		more = more || p.exchanges < greetings
+		known[id] = p.rtt
+	}
+	maps.DeleteFunc(known, func(_ peer.ID, rtt time.Duration) bool { return rtt == 0 })
+	enough, changed := all || len(known) >= 2*len(c.announced), false
+	for id, rtt := range known {
+		rtts = append(rtts, adaptive.PeerRTT{Peer: string(id), RTT: rtt})
+		before, old := c.announced[id]
+		changed = changed || !old && enough || old && rtt < before-before/10
+	}
+	if more || !changed {
+		return nil, more
+	}
+	c.announced = known
+	return rtts, false
 }
 
 // greet measures the RTT of two more members beyond the leaf set; it reports whether all are
 // measured. They take no samples, but a rejection is a reply, too.
 func (c *sampleGossip) greet(ctx context.Context) (all bool) {
-	near, members := c.neighbours(), c.members()
+	near, members := c.neighbors(), c.members()
 	c.mu.Lock()
 	maps.DeleteFunc(c.beyond, func(id peer.ID, _ time.Duration) bool { return !slices.Contains(members, id) })
-	var next []peer.ID
-	for _, id := range members {
+	next := slices.DeleteFunc(members, func(id peer.ID) bool {
+		_, leaf := near[id]
 		_, met := c.beyond[id]
-		if _, leaf := near[id]; !leaf && !met && id != c.self && len(next) < 2 && len(c.beyond)+len(next) < farMost {
-			next = append(next, id)
-		}
-	}
+		return leaf || met || id == c.self
+	})
+	next = next[:min(len(next), 2, farMost-len(c.beyond))]
 	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, samplesTimeout)
 	defer cancel()
@@ -274,26 +273,16 @@ func answered(err error) bool {
 	return err == nil || code == calls.CodeRefused || code == calls.CodeBusy
 }
 
-// teach sends each neighbor its missing samples, concurrently. Samples that one did not accept are
-// sent again.
+// teach sends each neighbor its missing samples, concurrently; a new one gets all that are stored.
+// Samples that one did not accept are sent again.
 func (c *sampleGossip) teach(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, samplesTimeout)
 	defer cancel()
-	var calls sync.WaitGroup
-	for id, l := range c.due(time.Now()) {
-		calls.Go(func() { c.send(ctx, id, &l) })
-	}
-	calls.Wait()
-}
-
-// due returns the samples for each neighbor. A new one gets all that are stored.
-func (c *sampleGossip) due(now time.Time) map[peer.ID]batch {
 	c.guard.Lock()
 	fresh := c.strategy.Samples()
 	c.guard.Unlock()
-	near := c.neighbours()
+	near := c.neighbors()
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	for _, l := range fresh {
 		c.news(&l)
 		c.keep(l, everybody)
@@ -303,43 +292,12 @@ func (c *sampleGossip) due(now time.Time) map[peer.ID]batch {
 			delete(c.listeners, id)
 		}
 	}
-	due := make(map[peer.ID]batch)
+	c.mu.Unlock()
+	var calls sync.WaitGroup
 	for id, at := range near {
-		p := c.listener(id)
-		p.sent = max(p.sent, c.first)
-		if now.Before(p.mute) {
-			continue
-		}
-		l := batch{end: p.sent}
-		for _, k := range c.kept[p.sent-c.first:] {
-			if l.end++; k.to == everybody || k.to == at {
-				l.samples, l.ends = append(l.samples, k.Sample), append(l.ends, l.end)
-			}
-		}
-		if len(l.samples) == 0 {
-			p.sent = l.end
-		}
-		if len(l.samples) > 0 || p.exchanges < greetings {
-			due[id] = l
-		}
+		calls.Go(func() { c.send(ctx, id, at) })
 	}
-	return due
-}
-
-// batch is a batch of samples for a neighbor: for each sample the number of its successor among
-// all stored ones, and the number after all.
-type batch struct {
-	samples []adaptive.Sample
-	ends    []int
-	end     int
-}
-
-// sent returns the number of the next sample after n of these were sent.
-func (l *batch) sent(n int) int {
-	if n < len(l.samples) {
-		return l.ends[n] - 1
-	}
-	return l.end
+	calls.Wait()
 }
 
 // keep stores a sample for neighbors. The caller holds mu.
@@ -355,14 +313,10 @@ func (c *sampleGossip) keep(l adaptive.Sample, to side) {
 func (c *sampleGossip) news(l *adaptive.Sample) bool {
 	h := fnv.New64a()
 	fmt.Fprintln(h, l.Host, l.Site, l.RTTs)
-	id := h.Sum64()
-	if c.met[id] || c.long[id] {
+	if c.met.Contains(h.Sum64()) {
 		return false
 	}
-	if len(c.met) >= samplesMet {
-		c.long, c.met = c.met, make(map[uint64]bool)
-	}
-	c.met[id] = true
+	c.met.Add(h.Sum64(), struct{}{})
 	return true
 }
 
@@ -370,15 +324,42 @@ func (c *sampleGossip) news(l *adaptive.Sample) bool {
 func (c *sampleGossip) listener(id peer.ID) *listener {
 	p := c.listeners[id]
 	if p == nil {
-		p = &listener{sent: c.first}
+		p = &listener{sent: c.first, received: rate.NewLimiter(samplesPerMinute/60.0, samplesPerMinute)}
 		c.listeners[id] = p
 	}
 	return p
 }
 
-// send sends one neighbor as many samples as fit into a message.
-func (c *sampleGossip) send(ctx context.Context, id peer.ID, l *batch) {
-	m, n := wire.NewSamples(l.samples)
+// next returns the message with as many of the missing samples of a neighbor at a side as fit, and
+// the number of the sample after these; nil if it needs no message.
+func (c *sampleGossip) next(id peer.ID, at side) (m *wire.Samples, end int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.listener(id)
+	p.sent = max(p.sent, c.first)
+	var missing []adaptive.Sample
+	var numbers []int
+	for i, k := range c.kept[p.sent-c.first:] {
+		if k.to == everybody || k.to == at {
+			missing, numbers = append(missing, k.Sample), append(numbers, p.sent+i)
+		}
+	}
+	m, n := wire.NewSamples(missing)
+	if time.Now().Before(p.mute) || n == 0 && p.exchanges >= greetings {
+		return nil, 0
+	}
+	if n < len(missing) {
+		return m, numbers[n]
+	}
+	return m, c.first + len(c.kept)
+}
+
+// send sends one neighbor, at a side of this peer, its missing samples.
+func (c *sampleGossip) send(ctx context.Context, id peer.ID, at side) {
+	m, end := c.next(id, at)
+	if m == nil {
+		return
+	}
 	begun := time.Now()
 	reply, err := samplesMethod.Call(ctx, c.net, id, m)
 	took := time.Since(begun)
@@ -389,19 +370,17 @@ func (c *sampleGossip) send(ctx context.Context, id peer.ID, l *batch) {
 	if answered(err) && (p.rtt == 0 || took < p.rtt) {
 		p.rtt = took
 	}
-	switch {
-	case err != nil && calls.CodeOf(err) == calls.CodeRefused:
-		p.mute, p.exchanges = time.Now().Add(samplesMute), greetings
-	case err == nil && p.incarnation != 0 && p.incarnation != reply.GetIncarnation():
-		p.sent = c.first // it restarted and has lost its samples
-	case err == nil:
-		p.sent = max(p.sent, l.sent(n))
-	}
-	if err == nil {
-		p.incarnation = reply.GetIncarnation()
-	} else {
+	if err != nil {
+		if calls.CodeOf(err) == calls.CodeRefused {
+			p.mute, p.exchanges = time.Now().Add(samplesMute), greetings
+		}
 		c.log.Debug("sending samples failed", "peer", id, "err", err)
+		return
 	}
+	if p.incarnation != 0 && p.incarnation != reply.GetIncarnation() {
+		end = c.first // it restarted and has lost its samples
+	}
+	p.sent, p.incarnation = end, reply.GetIncarnation()
 }
 
 func (c *sampleGossip) service() rpc.Service {
@@ -444,19 +423,13 @@ func (c *sampleGossip) learn(ctx context.Context, from peer.ID, m *wire.Samples)
 
 // admit returns an error unless the samples are of a neighbor and within the rate limit.
 func (c *sampleGossip) admit(from peer.ID, n int, now time.Time) error {
-	_, near := c.neighbours()[from]
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !near {
+	if _, near := c.neighbors()[from]; !near {
 		return rpc.Busy("samples: the caller is not in the leaf set")
 	}
-	p := c.listener(from)
-	if now.Sub(p.minute) >= time.Minute {
-		p.minute, p.heard = now, 0
-	}
-	if p.heard+n > samplesPerMinute {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.listener(from).received.AllowN(now, n) {
 		return rpc.Busy(fmt.Sprintf("samples: at most %d a minute", samplesPerMinute))
 	}
-	p.heard += n
 	return nil
 }

@@ -42,16 +42,12 @@ func newSampleGossips(t *testing.T, ids ...peer.ID) *sampleGossips {
 // enter makes a peer, or makes it anew, as a process that begins.
 func (s *sampleGossips) enter(id peer.ID, incarnation uint64, near []peer.ID) *sampleGossip {
 	s.t.Helper()
-	strategy, err := adaptive.New(adaptive.Config{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	c := newSampleGossip(strategy, new(sync.Mutex), &Deps{Self: id, Where: func() netip.Addr { return netip.Addr{} }, Log: quiet, Incarnation: incarnation})
+	c := newSampleGossip(adaptive.New(0), new(sync.Mutex), &Deps{Self: id, Where: func() netip.Addr { return netip.Addr{} }, Log: quiet, Incarnation: incarnation})
 	c.sides = func() (preds, succs []peer.ID) {
 		others := slices.DeleteFunc(slices.Clone(near), func(p peer.ID) bool { return p == id })
 		return others, others
 	}
-	c.members = func() []peer.ID { return near }
+	c.members = func() []peer.ID { return slices.Clone(near) }
 	c.net = rpc.CallerFunc(func(ctx context.Context, to peer.ID, _ string, raw []byte) ([]byte, error) {
 		if err := s.fail[to]; err != nil {
 			return nil, err
@@ -166,7 +162,7 @@ func TestSamplesGoRound(t *testing.T) {
 			}
 		}
 		for i, id := range ids {
-			if got := len(s.peers[id].met); got != 1 && i != 15 {
+			if got := s.peers[id].met.Len(); got != 1 && i != 15 {
 				t.Errorf("%s knows %d samples", id, got)
 			}
 		}
@@ -247,8 +243,8 @@ func TestMembersAreGreeted(t *testing.T) {
 			a.locate(t.Context())
 		}
 		told := s.told.Load()
-		if len(a.far) != farMost || a.far["far00"] != 20*time.Millisecond || told > greetings+farGreetings*farMost+10 {
-			t.Errorf("%d members are known, far00 is %v away; %d messages", len(a.far), a.far["far00"], told)
+		if len(a.announced) != farMost || a.announced["far00"] != 20*time.Millisecond || told > greetings+farGreetings*farMost+10 {
+			t.Errorf("%d members are known, far00 is %v away; %d messages", len(a.announced), a.announced["far00"], told)
 		}
 		last := a.kept[len(a.kept)-1]
 		if len(last.RTTs) != farMost+1 || len(a.kept) > 8 {

@@ -61,36 +61,24 @@ func (pl *Placer) byCountry() error {
 func (pl *Placer) adapt() error {
 	seed := fnv.New64a()
 	seed.Write([]byte(pl.deps.Self)) // so that peers do not explore the same sites
-	known, err := newAtlas(&pl.cfg)
-	if err != nil {
-		return err
-	}
-	s, err := adaptive.New(adaptive.Config{Seed: seed.Sum64(), Atlas: known})
-	if err != nil {
-		return err
-	}
+	s := adaptive.New(seed.Sum64())
 	pl.strategy, pl.samples = s, newSampleGossip(s, &pl.mu, &pl.deps)
 	return nil
 }
 
 // byCoordinates places by network coordinates, which neighbors exchange.
 func (pl *Placer) byCoordinates() error {
-	s, err := newLocated(&pl.cfg, &pl.deps)
-	if err != nil {
-		return err
-	}
+	s := newLocated(&pl.deps)
 	pl.strategy, pl.gossip = s, s.gossip
 	return nil
 }
 
 // delegate places by records of subnets on the ring.
 func (pl *Placer) delegate() error {
-	file := newHierarchy(pl.cfg.Hierarchy)
-	tree, err := loadTree(file.path)
+	tree, err := loadTree(pl.cfg.Hierarchy)
 	if err != nil {
 		return err
 	}
-	pl.delegations = newDelegations(tree, pl.cfg.Threshold, string(pl.deps.Self), pl.deps.Records, pl.deps.Spawn, pl.deps.Log)
-	pl.delegations.file = file
+	pl.delegations = newDelegations(tree, string(pl.deps.Self), pl.deps.Records, pl.deps.Log)
 	return nil
 }

@@ -304,10 +304,7 @@ func FuzzSamples(f *testing.F) {
 		if err := again.Validate(); err != nil || n > len(list) || n == 0 && len(list) > 0 {
 			t.Errorf("%d of %d samples told again (%v)", n, len(list), err)
 		}
-		s, err := adaptive.New(adaptive.Config{Memories: 4, Peers: 4})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := adaptive.New(0)
 		for i := range list[:min(len(list), 8)] {
 			s.Learn(time.Now(), &list[i])
 		}

@@ -153,7 +153,7 @@ type adapting struct {
 // byCycle lets a persistent cycle place the servers.
 func (a *adapting) byCycle(seed uint64) *adaptTrace {
 	setup := paperSetup(0.3)
-	setup.cycle.mode, setup.cycle.hosts, setup.cyclesAt = coordinates.ModePersistent, a.d.servers, []int{0}
+	setup.cycle.mode, setup.cycle.hosts, setup.cyclesAt = modePersistent, a.d.servers, []int{0}
 	setup.servers.Filter, setup.gossip.Filter = a.d.filter, a.d.filter
 	// A request each ten seconds for each server, as in the thesis: here each waits for the one
 	// before, so estimators report their results at once.
@@ -266,10 +266,7 @@ func (a *adapting) distance(run *coordRun, now time.Time) float64 {
 // byStrategy lets a strategy of the node place the servers. It is queried every twenty seconds and
 // gets a page of each server every five.
 func (a *adapting) byStrategy(seed uint64) (*adaptTrace, error) {
-	strategy, err := adaptive.New(adaptive.Config{Seed: seed + 1})
-	if err != nil {
-		return nil, err
-	}
+	strategy := adaptive.New(seed + 1)
 	const ask, fetch = 20, 5 // seconds
 	now := time.Unix(1_600_000_000, 0)
 	for minute := range a.d.minutes {
@@ -278,6 +275,7 @@ func (a *adapting) byStrategy(seed uint64) (*adaptTrace, error) {
 			for s := range a.at {
 				v := a.view(now, s)
 				if second%ask == 0 {
+					var err error
 					if a.at[s], err = a.ask(strategy, v, s); err != nil {
 						return nil, err
 					}

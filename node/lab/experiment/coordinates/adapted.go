@@ -117,7 +117,7 @@ func serverSlowdown(net *internet.Internet, o *trial.Options, r *report.Report) 
 		return err
 	}
 	setup := paperSetup(0.25)
-	setup.cycle.mode, setup.cycle.hosts, setup.cyclesAt = coordinates.ModePersistent, 1, []int{0}
+	setup.cycle.mode, setup.cycle.hosts, setup.cyclesAt = modePersistent, 1, []int{0}
 	setup.cycle.outgoing = 1
 	// A request each ten seconds of each estimator, as far as turns allow.
 	setup.cycle.every, setup.estimator = 10*time.Second/(adaptPeers-1), estimatorConfig{every: time.Second, most: 1}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/apoidea/apoidea/crawl/placement/coordinates"
 	"github.com/apoidea/apoidea/node/lab/experiment/report"
 	"github.com/apoidea/apoidea/node/lab/experiment/trial"
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
@@ -130,7 +129,7 @@ func newCoordCrawl(net *internet.Internet, seed uint64, peers int, row crawlRow)
 		return nil, err
 	}
 	setup := paperSetup(0.25)
-	setup.cycle.mode, setup.cycle.hosts, setup.cycle.maxUpdates = coordinates.ModeCycle, crawlBatch, crawlBucket
+	setup.cycle.mode, setup.cycle.hosts, setup.cycle.maxUpdates = modeCycle, crawlBatch, crawlBucket
 	setup.cycle.gather, setup.servers.Filter.Min = crawlGather, crawlWindow
 	setup.cycle.timeout = crawlTimeout + 3*downloadTimeout // an estimate that began in time is back by then
 	setup.gossip.PerURL = row.perURL

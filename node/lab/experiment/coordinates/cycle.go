@@ -9,10 +9,18 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement/coordinates"
 )
 
+// cycleMode is the duration of a cycle (3.4).
+type cycleMode uint8
+
+const (
+	modeCycle      cycleMode = iota // batch after batch
+	modePersistent                  // one batch, estimated permanently and assigned repeatedly
+	modeSingle                      // one batch, then nothing
+)
+
 // cycleConfig is the configuration of a cycle.
 type cycleConfig struct {
-	// mode is the duration of the cycle (3.4), all but ModeNone.
-	mode coordinates.Mode
+	mode cycleMode
 	// hosts is the size of a batch (delta).
 	hosts int
 	// theta is the median error over a batch at which it is assigned, maxUpdates the number of updates
@@ -34,7 +42,7 @@ type cycleConfig struct {
 // paperCycle returns the thesis' configuration.
 func paperCycle(theta float64) cycleConfig {
 	return cycleConfig{
-		mode: coordinates.ModeSingle, hosts: 100, theta: theta, maxUpdates: 300, every: 10 * time.Second, timeout: 2 * time.Minute,
+		mode: modeSingle, hosts: 100, theta: theta, maxUpdates: 300, every: 10 * time.Second, timeout: 2 * time.Minute,
 		outgoing: 30, round: 20,
 	}
 }
@@ -199,7 +207,7 @@ func (c *cycle) turn(now time.Time, addr netip.Addr, to string) *pageURL {
 		s.urls.push(*s.out)
 		s.out = nil
 	}
-	if s.urls.len() == 0 || s.updates >= c.cfg.maxUpdates && c.cfg.mode != coordinates.ModePersistent {
+	if s.urls.len() == 0 || s.updates >= c.cfg.maxUpdates && c.cfg.mode != modePersistent {
 		return nil
 	}
 	u := s.urls.pop()
@@ -263,7 +271,7 @@ func (c *cycle) assign(now time.Time, peers []place) (assignment, bool) {
 // has updates left; a persistent batch, whose servers continue to be updated, must also have space
 // in its outgoing queue.
 func (c *cycle) decided(now time.Time) bool {
-	if c.cfg.mode == coordinates.ModePersistent && len(c.waiting) >= c.cfg.outgoing {
+	if c.cfg.mode == modePersistent && len(c.waiting) >= c.cfg.outgoing {
 		return false
 	}
 	return c.medianError(now) < c.cfg.theta || c.exhausted()
@@ -272,7 +280,7 @@ func (c *cycle) decided(now time.Time) bool {
 // exhausted reports whether every server has had its updates. One of a batch that ends must have
 // its URLs back, and is exhausted without URLs for more updates as well.
 func (c *cycle) exhausted() bool {
-	persistent := c.cfg.mode == coordinates.ModePersistent
+	persistent := c.cfg.mode == modePersistent
 	for _, s := range c.batch.servers {
 		switch {
 		case !persistent && s.out != nil:
@@ -290,7 +298,7 @@ func (c *cycle) assignBatch(now time.Time, peers []place) {
 	for _, addr := range c.batch.order {
 		s := c.batch.servers[addr]
 		urls := c.remaining(s)
-		if c.cfg.mode != coordinates.ModePersistent {
+		if c.cfg.mode != modePersistent {
 			c.stats.updates = append(c.stats.updates, s.updates)
 		}
 		if len(urls) == 0 {
@@ -313,7 +321,7 @@ func (c *cycle) assignBatch(now time.Time, peers []place) {
 // remaining removes and returns the URLs of a server that are to be assigned now. One that an
 // estimator has is not among them: no other peer gets it.
 func (c *cycle) remaining(s *estimated) []pageURL {
-	if c.cfg.mode != coordinates.ModePersistent {
+	if c.cfg.mode != modePersistent {
 		return slices.Clone(s.urls.all())
 	}
 	var urls []pageURL
@@ -326,7 +334,7 @@ func (c *cycle) remaining(s *estimated) []pageURL {
 // end counts the batch, and drops it unless it is persistent.
 func (c *cycle) end(now time.Time) {
 	c.stats.batches++
-	if c.cfg.mode == coordinates.ModePersistent {
+	if c.cfg.mode == modePersistent {
 		return
 	}
 	c.stats.took = append(c.stats.took, now.Sub(c.batch.begun))
@@ -334,7 +342,7 @@ func (c *cycle) end(now time.Time) {
 		c.stats.atBound++
 	}
 	c.batch = nil
-	c.stopped = c.cfg.mode == coordinates.ModeSingle
+	c.stopped = c.cfg.mode == modeSingle
 }
 
 // choose returns the peer nearest to a server by its current coordinate, a random one without any.

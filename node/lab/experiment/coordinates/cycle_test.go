@@ -36,7 +36,7 @@ type scene struct {
 
 func newScene(t *testing.T, change func(*cycleConfig)) *scene {
 	cfg := paperCycle(0.25)
-	cfg.mode, cfg.hosts = coordinates.ModeCycle, 4
+	cfg.mode, cfg.hosts = modeCycle, 4
 	change(&cfg)
 	c := newCycle(&cfg, coordinates.NewServers(coordinates.DefaultServersConfig(), 1), 1)
 	return &scene{t: t, c: c, now: start, out: make(map[netip.Addr]int), fetched: make(map[string]int), given: make(map[string]string), to: make(map[string]int), calls: 50}
@@ -188,7 +188,7 @@ func TestCycleEndsAtItsBound(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, func(c *cycleConfig) {
-				c.maxUpdates, c.theta, c.mode = 50, 0.02, coordinates.ModeSingle
+				c.maxUpdates, c.theta, c.mode = 50, 0.02, modeSingle
 			})
 			s.ready(4, 60)
 			for range 60 {
@@ -227,7 +227,7 @@ func TestCycleWaitsForAnEstimate(t *testing.T) {
 }
 
 func TestCyclePersistentAssignsAgainAndAgain(t *testing.T) {
-	s := newScene(t, func(c *cycleConfig) { c.mode, c.hosts, c.round = coordinates.ModePersistent, 2, 1 })
+	s := newScene(t, func(c *cycleConfig) { c.mode, c.hosts, c.round = modePersistent, 2, 1 })
 	s.calls = 1
 	s.ready(2, 900)
 	for range 60 {
@@ -248,7 +248,7 @@ func TestCyclePersistentAssignsAgainAndAgain(t *testing.T) {
 // they stand once they have had their updates (3.4, step 7).
 func TestCyclePersistentGoesOnAtItsBound(t *testing.T) {
 	s := newScene(t, func(c *cycleConfig) {
-		c.mode, c.hosts, c.round, c.theta, c.maxUpdates = coordinates.ModePersistent, 2, 1, 1e-6, 40
+		c.mode, c.hosts, c.round, c.theta, c.maxUpdates = modePersistent, 2, 1, 1e-6, 40
 	})
 	s.calls = 1
 	s.ready(2, 900)

@@ -109,12 +109,8 @@ func compareStrategies(ctx context.Context, o *trial.Options, outcomes [][]*coor
 			return coordUnplanned
 		})
 		oracle.fetch(o, set, w, w.oracle)
-		if err := live.place(o, set, first, coordinatesLive(first, o.Seed)); err != nil {
-			return nil, err
-		}
-		if err := best.place(o, set, first, func() (placement.Strategy, error) { return adaptive.New(adaptive.Config{Seed: o.Seed + 1}) }); err != nil {
-			return nil, err
-		}
+		live.place(o, set, first, coordinatesLive(first, o.Seed))
+		best.place(o, set, first, adaptive.New(o.Seed+1))
 	}
 	return rows, nil
 }
@@ -152,22 +148,16 @@ func (row *coordRow) fetch(o *trial.Options, set int, w *coordWorld, chosen func
 }
 
 // coordinatesLive returns the node's strategy for the first peer of a set.
-func coordinatesLive(first *coordOutcome, seed uint64) func() (placement.Strategy, error) {
-	return func() (placement.Strategy, error) {
-		cfg := coordinates.DefaultConfig()
-		cfg.Theta = 0.15
-		return coordinates.New(cfg, first.run.seenBy(0), seed)
-	}
+func coordinatesLive(first *coordOutcome, seed uint64) placement.Strategy {
+	cfg := coordinates.DefaultConfig()
+	cfg.Theta = 0.15
+	return coordinates.New(cfg, first.run.seenBy(0), seed)
 }
 
 // place lets a strategy of the node place all servers of a set, one per second, and fetches.
 // Meanwhile placed servers are fetched from, a page per second each, and a strategy that observes
 // learns from these pages as from workers' reports.
-func (row *coordRow) place(o *trial.Options, set int, first *coordOutcome, fresh func() (placement.Strategy, error)) error {
-	strategy, err := fresh()
-	if err != nil {
-		return err
-	}
+func (row *coordRow) place(o *trial.Options, set int, first *coordOutcome, strategy placement.Strategy) {
 	w := first.world
 	rnd := rand.New(rand.NewPCG(o.Seed+uint64(set), 0x6c697665)) // a small count
 	begun := first.run.clock.Now()
@@ -182,7 +172,6 @@ func (row *coordRow) place(o *trial.Options, set int, first *coordOutcome, fresh
 		placed[s] = row.placeOne(rnd, first, strategy, now, s)
 	}
 	row.fetch(o, set, w, func(s int) int { return placed[s].peer })
-	return nil
 }
 
 // coordPlaced is a server with its worker, from when on, and how many of its pages were fetched

@@ -47,7 +47,7 @@ type fleet struct {
 	// samples go from each owner around the ring, and peers beyond the leaf set may be candidates.
 	samples []*adaptive.Strategy
 	// fresh returns the initial strategy of an owner.
-	fresh func(i int) (*adaptive.Strategy, error)
+	fresh func(i int) *adaptive.Strategy
 	// gossip of each peer.
 	gossip []*coordinates.Gossip
 	// records is set where placements read and write records at ring owners.
@@ -111,14 +111,9 @@ func ipmicraFleet(w *placementWorld, all bool) (*fleet, error) {
 }
 
 func adaptiveFleet(w *placementWorld, all bool) (*fleet, error) {
-	fresh := func(i int) (*adaptive.Strategy, error) {
-		return adaptive.New(adaptive.Config{Seed: w.seed + uint64(i), Atlas: w}) // not negative
-	}
+	fresh := func(i int) *adaptive.Strategy { return adaptive.New(w.seed + uint64(i)) } // not negative
 	if all {
-		s, err := fresh(0)
-		if err != nil {
-			return nil, err
-		}
+		s := fresh(0)
 		for k := range w.peers {
 			own := w.peerSample(k, true)
 			s.Learn(dhtsim.Epoch, &own)
@@ -128,21 +123,18 @@ func adaptiveFleet(w *placementWorld, all bool) (*fleet, error) {
 		return f, nil
 	}
 	f := new(fleet)
-	f.fresh = func(i int) (*adaptive.Strategy, error) {
-		s, err := fresh(i)
+	f.fresh = func(i int) *adaptive.Strategy {
+		s := fresh(i)
 		for k := range w.peers {
-			if err == nil && w.hops(i, k) <= sampleHops {
+			if w.hops(i, k) <= sampleHops {
 				own := w.peerSample(k, false)
 				s.Learn(dhtsim.Epoch, &own)
 			}
 		}
-		return s, err
+		return s
 	}
 	for i := range w.peers {
-		s, err := f.fresh(i)
-		if err != nil {
-			return nil, err
-		}
+		s := f.fresh(i)
 		f.of, f.samples = append(f.of, s), append(f.samples, s)
 	}
 	return f, nil
@@ -188,19 +180,13 @@ func coordinatesFleet(w *placementWorld, all bool) (*fleet, error) {
 		f.gossip = append(f.gossip, g)
 	}
 	if all {
-		s, err := coordinates.New(coordinates.DefaultConfig(), &everybodyAt{w, f.gossip}, w.seed)
-		if err != nil {
-			return nil, err
-		}
+		s := coordinates.New(coordinates.DefaultConfig(), &everybodyAt{w, f.gossip}, w.seed)
 		f.of, f.coordinator = one(w, s).of, true
 		return f, nil
 	}
 	for i := range w.peers {
-		s, err := coordinates.New(coordinates.DefaultConfig(), &worlds.Seen{By: w.peers[i].id, Gossip: f.gossip[i]}, w.seed+uint64(i)) // not negative
-		if err != nil {
-			return nil, err
-		}
-		f.of = append(f.of, s)
+		seen := &worlds.Seen{By: w.peers[i].id, Gossip: f.gossip[i]}
+		f.of = append(f.of, coordinates.New(coordinates.DefaultConfig(), seen, w.seed+uint64(i))) // not negative
 	}
 	return f, nil
 }

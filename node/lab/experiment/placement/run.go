@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -159,7 +158,7 @@ func (r *placementRun) tell(i int) {
 		return
 	}
 	if r.gone[i] {
-		r.err = cmp.Or(r.err, r.comeBack(i))
+		r.comeBack(i)
 	}
 	samples := r.fleet.samples[i].Samples()
 	if len(samples) == 0 {
@@ -187,17 +186,13 @@ func (r *placementRun) tell(i int) {
 
 // comeBack clears the data of a returning peer, since its process is new, and sends it the latest
 // samples.
-func (r *placementRun) comeBack(i int) error {
+func (r *placementRun) comeBack(i int) {
 	delete(r.gone, i)
-	s, err := r.fleet.fresh(i)
-	if err != nil {
-		return err
-	}
+	s := r.fleet.fresh(i)
 	r.fleet.of[i], r.fleet.samples[i] = s, s
 	for k := range r.kept {
 		s.Learn(r.clock.Now(), &r.kept[k])
 	}
-	return nil
 }
 
 // begin to crawl a site.

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/apoidea/apoidea/crawl/placement/adaptive"
 	"github.com/apoidea/apoidea/crawl/placement/registry"
 	"github.com/apoidea/apoidea/node/lab/experiment/report"
 	"github.com/apoidea/apoidea/node/lab/experiment/trial"
@@ -157,8 +156,6 @@ func (t *today) change(w *placementWorld, rnd *rand.Rand, s *placementSite) {
 		n := &t.networks[k]
 		s.addr, s.rtt, s.place, s.cached = cacheAddr(k, rnd.Uint32N(1<<16)), slices.Clone(n.rtt), -1-k, true
 		w.positions[s.addr] = worlds.Locate(w.net, n.seat)
-		at := cachesRegistered()[k]
-		w.facts[s.addr] = adaptive.Facts{Country: w.net.Country(n.seat), Network: at.Prefix, Org: at.Org}
 	}
 	for k, rtt := range s.rtt {
 		if rtt > 0 {

@@ -47,8 +47,8 @@ func TestToday(t *testing.T) {
 		}
 		if s.cached {
 			cached++
-			if f := w.Facts(s.addr); !f.Network.Contains(s.addr) || f.Org == "" {
-				t.Errorf("%s at %v: registered as %+v", s.name, s.addr, f)
+			if p, ok := w.tree.Locate(s.addr); !ok || p.Organisation == "" {
+				t.Errorf("%s at %v: registered as %+v", s.name, s.addr, p)
 			}
 		}
 	}

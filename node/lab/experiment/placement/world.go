@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/placement"
-	"github.com/apoidea/apoidea/crawl/placement/adaptive"
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/lab/experiment/trial"
@@ -55,7 +54,6 @@ type placementWorld struct {
 	index     map[string]int // of peers
 	named     map[string]int // of sites
 	positions map[netip.Addr]placement.Position
-	facts     map[netip.Addr]adaptive.Facts
 	inRing    []int // peers by their place on the ring
 	today     *today
 }
@@ -89,7 +87,7 @@ type placementSite struct {
 func newPlacementWorld(net *internet.Internet, tree *ipmicra.Tree, at *worlds.Addresses, rnd *rand.Rand, setup *placementSetup) (*placementWorld, error) {
 	w := &placementWorld{
 		setup: setup, net: net, tree: tree, seed: rnd.Uint64(), index: make(map[string]int), named: make(map[string]int), located: "nothing",
-		positions: make(map[netip.Addr]placement.Position), facts: make(map[netip.Addr]adaptive.Facts),
+		positions: make(map[netip.Addr]placement.Position),
 	}
 	peers, sites, err := worlds.Hosts(net, rnd, setup.peers, setup.sites, setup.crowded)
 	if err != nil {
@@ -185,18 +183,10 @@ func (w *placementWorld) locate(host int, addr netip.Addr) {
 	if at.Precision != placement.NoPosition {
 		w.located = at.Precision.String()
 	}
-	f := adaptive.Facts{Country: w.net.Country(host)}
-	if p, ok := w.tree.Locate(addr); ok && p.Organisation != "" {
-		f.Network, f.Org = p.Subnet, p.Organisation
-	}
-	w.facts[addr] = f
 }
 
 // Locate implements placement.Locator.
 func (w *placementWorld) Locate(addr netip.Addr) placement.Position { return w.positions[addr] }
-
-// Facts implements adaptive.Atlas.
-func (w *placementWorld) Facts(addr netip.Addr) adaptive.Facts { return w.facts[addr] }
 
 // addSite draws a site, and drops one that fewer than two peers can reach.
 func (w *placementWorld) addSite(rnd *rand.Rand, i, host int, addr netip.Addr) {
