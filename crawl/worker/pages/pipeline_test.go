@@ -44,7 +44,7 @@ func newTest(t testing.TB, change ...func(*Config)) *tester {
 	}
 	x := &tester{spec: spec, known: reports.NewKnown(1 << 10), verdict: func() Answer { return Answer{} }}
 	cfg := Config{
-		Agent: "apoidea", Processors: 2, MaxMemory: 32 << 20, ClaimLinger: 100 * time.Millisecond, ClaimBatch: 64, WaitFor: 2 * time.Second, MaxParked: 8 << 20,
+		Agent: "apoidea", Processors: 2, MaxMemory: 32 << 20, ClaimLinger: 100 * time.Millisecond, MaxParked: 8 << 20,
 	}
 	for _, fn := range change {
 		fn(&cfg)

@@ -13,17 +13,30 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
-// Config is the configuration of a machine. See worker.Config for the fields.
+// Config is the configuration of a machine.
 type Config struct {
-	Sessions   session.Config
+	Sessions session.Config
+	// Politeness towards hosts, addresses and registrable domains. Its GroupDelay applies to all
+	// workers together, through Permits.
 	Politeness frontier.Config
-	Agent      string
+	// Agent is the crawler's product token, matched by robots.txt and robots directives.
+	Agent string
 
-	Fetchers       int   // concurrent exchanges, until Allow changes it; zero: no limit
-	MaxInFlight    int   // zero: no limit
-	MaxDepth       int   // queue positions that a governor examines
-	MaxWindowBytes int64 // zero: no limit
-	NoCookies      bool
+	Fetchers int // concurrent exchanges, until Allow changes it; zero: no limit
+	// MaxInFlight bounds what a crash causes to be fetched again: exchanges under way, pages being
+	// processed, and outcomes that a responsive owner has not acknowledged. At the bound all batches
+	// are sent at once, so that the bound flushes batches and does not stall them. Zero: no limit.
+	//
+	// It applies to each owner that acknowledges within ackUnit. A slower one, because of replicas or
+	// distance, gets up to mostUnits times as much, and all owners together mostUnitsAll times.
+	MaxInFlight int
+	MaxDepth    int // queue positions that a governor examines
+	// MaxWindowBytes bounds the bytes of all windows. Beyond it a host requests one URL at a time,
+	// when it has none left. Zero: no limit.
+	MaxWindowBytes int64
+	// NoCookies ignores the cookies that sites set. Without it, a host's cookies are sent back to it
+	// until its lease ends.
+	NoCookies bool
 
 	Known     *reports.Known       // links that owners have on disk
 	Permits   Permits              // nil: requests are not limited
