@@ -58,7 +58,7 @@ func unusedProxy(lookup func(string) (string, bool)) string {
 // leaves space beside twice the connections of a busy peer. A limit of 0 means none.
 func idleConns(limit, busy uint64) int {
 	const least = 64
-	most := uint64(fetch.DefaultConfig().MaxIdleConns)
+	most := uint64(fetch.DefaultIdleConns)
 	if limit == 0 || limit >= 2*busy+most {
 		return int(most)
 	}
