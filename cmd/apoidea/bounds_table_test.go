@@ -76,7 +76,7 @@ var bounds = []bound{
 	{what: "HTTP/2 control frames while a header is read", format: "%s and twice the header", at: "crawl/fetch headNoise", then: "the connection is closed"},
 	{what: "HTTP/2 control frames while a body is read", format: "%s times the body", at: "crawl/fetch bodyNoise", then: "the connection is closed"},
 	{what: "HTTP/2 control frames on an idle connection", format: "%s", at: "crawl/fetch idleNoise", then: "the connection is closed"},
-	{what: "cookies per host", format: "%s", at: "crawl/worker/visits maxCookieBytes", then: "the oldest are dropped"},
+	{what: "cookies in a request, and stored per host", format: "%s, %s", at: "crawl/worker/visits maxCookieBytes maxStoredCookies", then: "further ones are not sent; all stored ones are dropped"},
 	{what: "redirects per URL", format: "%s", at: "crawl/wire MaxRedirects", then: "outcome `too_many_redirects`"},
 	{what: "URL length", format: "%s", at: "crawl/link MaxURL", then: "the link is ignored"},
 	{what: "length of its credentials, host and port", format: "%s bytes", at: "crawl/link maxAuthority", then: "the link is ignored"},
