@@ -164,8 +164,8 @@ func TestEncoding(t *testing.T) {
 			if err := x.HTML(&page, site, tc.contentType, []byte(tc.body), Options{}); err != nil {
 				t.Fatal(err)
 			}
-			if page.Charset != tc.want {
-				t.Errorf("%s: %q, %.90q: %s, want %s", g.group, tc.contentType, tc.body, page.Charset, tc.want)
+			if x.walk.charset.name != tc.want {
+				t.Errorf("%s: %q, %.90q: %s, want %s", g.group, tc.contentType, tc.body, x.walk.charset.name, tc.want)
 			}
 		}
 	}

@@ -45,11 +45,9 @@ func (x *Extractor) html(page *Page, base *link.Base, contentType string, body [
 	if !whole {
 		x.decodeFrom(w.charset) // a meta element may have changed it
 	}
-	page.Charset = w.charset.name
 	base.Encoding = queryEncoding(w.charset)
 	if w.hasBase {
 		base = base.Rebase(x.decode(w.base))
-		page.Base = base.String()
 	}
 	x.resolve(page, base)
 	w.base, w.x, w.page = nil, nil, nil

@@ -42,7 +42,6 @@ func (x *Extractor) sitemap(page *Page, base *link.Base, body []byte, cut bool) 
 		return err
 	}
 	if len(body) > MaxSitemap {
-		page.Truncated = true
 		page.LeftOut++
 		body, over = body[:MaxSitemap], true
 	}
