@@ -28,8 +28,8 @@ type Config struct {
 	// Governor selects which fetch starts and when while a bandwidth limit is set: one of
 	// bandwidth.Names.
 	Governor string
-	// StopTimeout bounds a graceful stop: a third of it for requests under way, the rest for pages and
-	// reports. Large pages are not waited for; the next worker fetches them again.
+	// StopTimeout bounds a graceful stop: a third of it for requests under way, a third for pages, the
+	// rest for reports. Pages that are not processed by then are fetched again by the next worker.
 	StopTimeout time.Duration
 	// Alone, if not nil, reports at a stop whether no other peer can take over. The stop then takes at
 	// most a sixth of StopTimeout, because an operator waits for it; what is not reported by then is

@@ -7,7 +7,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
-	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
 // reportQueued updates the size of the outbox after a report was added. The caller holds the mutex.
@@ -57,15 +56,6 @@ func (f finisher) Report(r *reports.Report, links int) {
 	w.reportQueued(now)
 	w.mu.Unlock()
 	w.event(r, links)
-}
-
-// Leave implements pages.Worker.
-func (f finisher) Leave(l *session.Lease, it *reports.Item) {
-	w, now := f.w, time.Now()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.visits.Unprocessed(now, l, it)
-	w.wakeNext(now)
 }
 
 // Laden implements pages.Worker.

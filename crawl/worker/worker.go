@@ -159,7 +159,6 @@ func (w *Worker) stop(ctx context.Context) {
 	w.sessions.CloseAll(time.Now())
 	w.idle.wakeAll()
 	w.mu.Unlock()
-	w.pipe.Hasten()
 
 	part, cancelPart := context.WithTimeout(whole, limit/3)
 	ended := wait(part, w.fetchers.Wait)
@@ -168,7 +167,9 @@ func (w *Worker) stop(ctx context.Context) {
 		w.BreakOff()
 		wait(whole, w.fetchers.Wait)
 	}
-	w.pipe.Drain(whole)
+	part, cancelPart = context.WithTimeout(whole, limit/3)
+	w.pipe.Drain(part)
+	cancelPart()
 	w.mu.Lock()
 	w.sessions.Speak(time.Now())
 	w.mu.Unlock()

@@ -9,7 +9,6 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
-	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
 // Config is the configuration of a pipeline.
@@ -53,10 +52,8 @@ type Deps struct {
 // Worker is the pipeline's view of the worker. Its methods are called without any lock held, except
 // Laden.
 type Worker interface {
-	// Report receives the report of a page, with the number of its links. Leave receives a URL that is
-	// not reported and must be fetched again. Either ends the page.
+	// Report receives the report of a page, with the number of its links. It ends the page.
 	Report(r *reports.Report, links int)
-	Leave(l *session.Lease, it *reports.Item) // ends a page without a report
 	// Laden reports whether the outbox is full, so that acknowledgments must come first; GoOn is
 	// called when it no longer is. It must not block.
 	Laden() bool

@@ -247,14 +247,6 @@ func (m *Machine) Processed(now time.Time, r *reports.Report) {
 	m.sessions.Changed(now, r.Lease)
 }
 
-// Unprocessed ends the work on a page without a report: its URL waits again.
-func (m *Machine) Unprocessed(now time.Time, l *session.Lease, it *reports.Item) {
-	l.Piped--
-	m.piped--
-	m.putBack(l, it)
-	m.sessions.Changed(now, l)
-}
-
 // putBack returns a URL to the front of its host's window, or gives it back untried with a host
 // that is being given back; it reports whether the URL waits again.
 func (m *Machine) putBack(l *session.Lease, it *reports.Item) bool {
