@@ -72,7 +72,6 @@ type Machine struct {
 	frontier *frontier.Frontier[reports.Item]
 	hosts    map[string]*host    // with a granted lease
 	leaving  map[*Visit]struct{} // those under way whose lease was revoked
-	hung     hung                // hangs of hosts without a lease
 	windows  windows
 	chooser  chooser
 	held     map[string]struct{} // hosts whose visits stay open for lack of permits
@@ -89,7 +88,7 @@ type Machine struct {
 func New(cfg Config, driver Driver) *Machine {
 	m := &Machine{
 		cfg: cfg, frontier: frontier.New[reports.Item](cfg.Politeness), allowed: math.MaxInt,
-		hosts: make(map[string]*host), leaving: make(map[*Visit]struct{}), hung: make(hung), held: make(map[string]struct{}),
+		hosts: make(map[string]*host), leaving: make(map[*Visit]struct{}), held: make(map[string]struct{}),
 	}
 	m.windows = windows{frontier: m.frontier, most: cfg.MaxWindowBytes}
 	m.chooser = chooser{m: m, visits: make(map[uint64]*governed)}
