@@ -47,7 +47,7 @@ func New(config Config) (*Fetcher, error) {
 		fields: fixedFields(&config),
 		dialer: net.Dialer{KeepAlive: -1}, // a broken idle connection is detected at its next use
 		tls:    tlsConfig(&config),
-		h2:     newHTTP2(&config),
+		h2:     newHTTP2(),
 		pool:   newPool(&config),
 		large:  make(chan struct{}, largeHandshakes),
 

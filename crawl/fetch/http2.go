@@ -17,7 +17,7 @@ type secured struct{}
 
 // newHTTP2 returns the transport, which buffers at most FreeBody of a body: its own default is 4
 // MiB a stream. It neither dials nor uses TLS: both were done before.
-func newHTTP2(c *Config) *http.Transport {
+func newHTTP2() *http.Transport {
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Transport{

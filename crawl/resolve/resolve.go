@@ -81,8 +81,9 @@ func (a *answer) result() ([]netip.Addr, error) {
 }
 
 // Lookup returns the addresses of host, which is a name or an IP literal (IPv6 with or without
-// brackets) without a port; IPv4 addresses come first, otherwise in the server's order. The slice is
-// shared and must not be modified. It fails with an *Error, or with ctx's error when ctx ends first.
+// brackets) without a port; IPv4 addresses come first, otherwise in the server's order. The slice
+// is shared and must not be modified. It fails with an *Error, or with ctx's error when ctx ends
+// first.
 func (r *Resolver) Lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	if addr, ok := literal(host); ok {
 		return []netip.Addr{addr}, nil

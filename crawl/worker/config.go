@@ -15,8 +15,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/visits"
 )
 
-// Config is the configuration of a worker, made by DefaultConfig. Sessions.Incarnation and Agent are
-// required. New sets the fields Known, Permits and Estimates, and that the pages share.
+// Config is the configuration of a worker, made by DefaultConfig. Sessions.Incarnation and Agent
+// are required. New sets the fields Known, Permits and Estimates, and that the pages share.
 type Config struct {
 	visits.Config
 	Pages pages.Config // of the page pipeline

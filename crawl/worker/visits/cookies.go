@@ -23,8 +23,8 @@ const (
 	maxStoredCookies = 4 * maxCookieBytes
 )
 
-// cookies are those that a host has set during its lease. Name and value are sent back unchanged, as
-// browsers do, even where RFC 6265 does not allow them: the jar stores them in hexadecimal.
+// cookies are those that a host has set during its lease. Name and value are sent back unchanged,
+// as browsers do, even where RFC 6265 does not allow them: the jar stores them in hexadecimal.
 type cookies struct {
 	jar   *cookiejar.Jar
 	bytes int // of the Set-Cookie fields
