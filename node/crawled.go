@@ -57,7 +57,7 @@ func unusedProxy(lookup func(string) (string, bool)) string {
 // leaves space beside twice the connections of a busy peer. A limit of 0 means none.
 func idleConns(limit, busy uint64) int {
 	const least = 64
-	most := uint64(fetch.DefaultConfig().MaxIdleConns)
+	most := uint64(fetch.DefaultIdleConns)
 	if limit == 0 || limit >= 2*busy+most {
 		return int(most)
 	}
@@ -66,15 +66,18 @@ func idleConns(limit, busy uint64) int {
 
 // crawling returns the configuration of the worker.
 func (n *Node) crawling() crawling.Config {
+	w := worker.DefaultConfig(n.cfg.Fetchers)
+	w.Sessions.Incarnation, w.Sessions.TTL = n.incarnation, n.cfg.LeaseTTL
+	w.Agent, w.NoCookies = productToken, n.cfg.Cookies == "off"
+	w.Politeness = frontier.Config{Delay: n.cfg.Delay, GroupDelay: n.cfg.DomainDelay}
+	w.Pages.DuplicatesDrop, w.Pages.ArchiveNoIndex = n.cfg.Duplicates == "drop", n.cfg.ArchiveNoIndex
+	w.Pages.MaxMemory = cmp.Or(crawling.PageMemory(n.cfg.Limits.Memory), w.Pages.MaxMemory)
+	w.PermitLimit, w.PermitChunk = n.cfg.IPPermits, n.cfg.PermitChunk
+	w.Governor, w.MaxDepth = cmp.Or(n.cfg.Governor, w.Governor), cmp.Or(n.cfg.MaxDepth, w.MaxDepth)
+	w.Alone = func() bool { return n.cfg.OwnProcess && n.Alone() }
 	c := crawling.Config{
-		DataDir: n.cfg.DataDir, Fetch: n.cfg.fetching(), Holidays: n.cfg.Holidays,
+		DataDir: n.cfg.DataDir, Fetch: n.cfg.fetching(), Holidays: n.cfg.Holidays, Worker: w,
 		Archive: warc.Config{Compression: warc.Compression(n.cfg.Archive), Peer: p2p.Short(n.ring.net.Self()), Software: "apoidea/" + n.cfg.Version, Operator: n.cfg.Contact},
-		Worker: worker.Config{
-			Incarnation: n.incarnation, Agent: productToken, Politeness: frontier.Config{Delay: n.cfg.Delay, GroupDelay: n.cfg.DomainDelay}, Fetchers: n.cfg.Fetchers,
-			TTL: n.cfg.LeaseTTL, DuplicatesDrop: n.cfg.Duplicates == "drop", ArchiveNoIndex: n.cfg.ArchiveNoIndex, NoCookies: n.cfg.Cookies == "off", Governor: n.cfg.Governor, MaxDepth: n.cfg.MaxDepth,
-			PermitLimit: n.cfg.IPPermits, PermitChunk: n.cfg.PermitChunk,
-			MaxMemory: crawling.PageMemory(n.cfg.Limits.Memory), Alone: func() bool { return n.cfg.OwnProcess && n.Alone() },
-		},
 	}
 	c.Fetch.Line, c.Fetch.Refused = n.line.Line, n.optOuts.Refused
 	return c

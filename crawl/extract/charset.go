@@ -8,9 +8,8 @@ import (
 	"golang.org/x/text/encoding/htmlindex"
 )
 
-// prescanBytes is how far the standard searches for a meta element that names the encoding. A later
-// one is used as well: nothing that depends on the encoding is decided before the document's end.
-const prescanBytes = 1024
+// declarationBytes is how far an XML declaration reaches.
+const declarationBytes = 1024
 
 // charset is a document's encoding and its source.
 type charset struct {
@@ -21,7 +20,8 @@ type charset struct {
 
 // detect determines the encoding of an HTML document (HTML standard, "determining the character
 // encoding"): byte order mark, then the header, then a meta element, then an XML declaration, then
-// windows-1252. In XHTML meta elements are ignored, and UTF-8 is the default.
+// windows-1252. Meta elements are left to the scan: nothing that depends on the encoding is decided
+// before the document's end. In XHTML they are ignored, and UTF-8 is the default.
 func detect(contentType string, body []byte) charset {
 	if c := byteOrder(body); c.enc != nil {
 		return c
@@ -29,7 +29,7 @@ func detect(contentType string, body []byte) charset {
 	if c := lookup(headerCharset(contentType)); c.enc != nil {
 		return c
 	}
-	head := body[:min(len(body), prescanBytes)]
+	head := body[:min(len(body), declarationBytes)]
 	if c := wideDeclaration(head); c.enc != nil {
 		return c
 	}
@@ -40,11 +40,12 @@ func detect(contentType string, body []byte) charset {
 		}
 		return c
 	}
-	if m := prescan(head); m.enc != nil {
-		return m
-	}
 	if c.enc == nil {
 		c = lookup("windows-1252")
+	}
+	// A meta element would come too late for this encoding, whose characters contain markup.
+	if bytes.Contains(body, []byte("\x1b$B")) || bytes.Contains(body, []byte("\x1b$@")) {
+		c = lookup("iso-2022-jp")
 	}
 	c.tentative = !c.whole()
 	return c
@@ -56,6 +57,46 @@ func headerCharset(contentType string) string {
 	_, params, _ := strings.Cut(contentType, ";")
 	label, _, _ := bytes.Cut(contentCharset([]byte(params)), []byte(","))
 	return string(label)
+}
+
+// contentCharset extracts an encoding's label from a meta element's content (HTML standard, the
+// algorithm of that name).
+func contentCharset(s []byte) []byte {
+	for {
+		i := indexFold(s, "charset")
+		if i < 0 {
+			return nil
+		}
+		s = s[i+len("charset"):]
+		rest := bytes.TrimLeft(s, " \t\n\f\r")
+		if len(rest) == 0 || rest[0] != '=' {
+			continue
+		}
+		rest = bytes.TrimLeft(rest[1:], " \t\n\f\r")
+		if len(rest) == 0 {
+			return nil
+		}
+		if q := rest[0]; q == '"' || q == '\'' {
+			if end := bytes.IndexByte(rest[1:], q); end >= 0 {
+				return rest[1 : 1+end]
+			}
+			return nil
+		}
+		if end := bytes.IndexAny(rest, " \t\n\f\r;"); end >= 0 {
+			rest = rest[:end]
+		}
+		return rest
+	}
+}
+
+// indexFold returns the index of the first lower-case word in s, ignoring ASCII case, or -1.
+func indexFold(s []byte, word string) int {
+	for i := 0; i+len(word) <= len(s); i++ {
+		if equalFold(s[i:i+len(word)], word) {
+			return i
+		}
+	}
+	return -1
 }
 
 // byteOrder returns the encoding of a byte order mark; enc is nil without one.

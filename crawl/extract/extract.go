@@ -42,20 +42,13 @@ type Page struct {
 	NoIndex bool
 	// NoFollow: the page requests not to follow its links; all of them are marked too.
 	NoFollow bool
-	// Charset is the document's encoding by its WHATWG name, in lower case; empty for documents other
-	// than HTML.
-	Charset string
-	// Base is the URL that the links are relative to; empty if none can be (a base of another scheme).
-	Base string
 	// Text is the digest of the text of an HTML document outside links, with its title, description
 	// and addresses of images, white space as one; Masked is the same with digits masked. Zero for
 	// other documents.
 	Text, Masked uint64
-	// Truncated: there were more links than [MaxLinks] or [MaxLinkBytes], in the headers more than
-	// [MaxHeaderLinks] or [MaxHeaderLinkBytes], or more of a sitemap than [MaxSitemap].
-	Truncated bool
-	// LeftOut is the number of links omitted for this reason, repeated ones counted each time. The
-	// rest of a sitemap counts as 1: all after MaxSitemap, and for XML all after the limits of links.
+	// LeftOut is the number of links beyond [MaxLinks] or [MaxLinkBytes], or in the headers beyond
+	// [MaxHeaderLinks] or [MaxHeaderLinkBytes], repeated ones counted each time. The rest of a sitemap
+	// counts as 1: all after [MaxSitemap], and for XML all after the limits of links.
 	LeftOut int
 }
 
@@ -110,17 +103,6 @@ func (x *Extractor) Document(page *Page, pageURL string, header http.Header, bod
 	return err
 }
 
-// HTML extracts an HTML body; contentType is its header's value or empty.
-func (x *Extractor) HTML(page *Page, pageURL, contentType string, body []byte, opt Options) error {
-	base, err := x.begin(page, pageURL)
-	if err != nil {
-		return err
-	}
-	x.html(page, base, contentType, body, opt)
-	x.finish(page)
-	return nil
-}
-
 // begin resets page and the extractor.
 func (x *Extractor) begin(page *Page, pageURL string) (*link.Base, error) {
 	*page = Page{Links: page.Links[:0]}
@@ -134,7 +116,6 @@ func (x *Extractor) begin(page *Page, pageURL string) (*link.Base, error) {
 	if err != nil {
 		return nil, err
 	}
-	page.Base = base.String()
 	return base, nil
 }
 
@@ -142,7 +123,6 @@ func (x *Extractor) begin(page *Page, pageURL string) (*link.Base, error) {
 // false if there are too many.
 func (x *Extractor) add(page *Page, value []byte, h href) bool {
 	if len(x.found) >= MaxLinks && !x.hrefs.has(withoutFragment(value)) {
-		page.Truncated = true
 		page.LeftOut++
 		return false
 	}
@@ -192,7 +172,6 @@ func (x *Extractor) resolve(page *Page, base *link.Base) {
 			continue // not crawlable
 		}
 		if len(x.links) >= MaxLinks || len(x.arena) > MaxLinkBytes {
-			page.Truncated = true
 			page.LeftOut += len(x.found) - i
 			x.arena = x.arena[:begin]
 			break

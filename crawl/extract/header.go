@@ -59,7 +59,6 @@ func (x *Extractor) linkHeader(page *Page, s []byte, opt Options) {
 func (x *Extractor) addHeader(page *Page, url []byte, h href) {
 	if !x.hrefs.has(withoutFragment(url)) {
 		if len(x.found) >= MaxHeaderLinks || x.headerBytes+len(url) > MaxHeaderLinkBytes {
-			page.Truncated = true
 			page.LeftOut++
 			return
 		}

@@ -33,7 +33,8 @@ func (x *Extractor) html(page *Page, base *link.Base, contentType string, body [
 	*w = walk{x: x, page: page, opt: opt, xml: isXHTML(contentType), framesetOK: true, regions: w.regions[:0], templates: w.templates[:0]}
 	w.charset = detect(contentType, body)
 	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
-	if w.charset.whole() {
+	whole := w.charset.whole()
+	if whole {
 		body = transcode(w.charset.enc, body)
 	} else {
 		x.decodeFrom(w.charset)
@@ -41,14 +42,12 @@ func (x *Extractor) html(page *Page, base *link.Base, contentType string, body [
 	x.scan.reader.begin()
 	x.scan.run(body, w)
 	page.Text, page.Masked = x.scan.reader.digests()
-	if !w.charset.whole() {
-		x.decodeFrom(w.charset) // a late meta element may have changed it
+	if !whole {
+		x.decodeFrom(w.charset) // a meta element may have changed it
 	}
-	page.Charset = w.charset.name
 	base.Encoding = queryEncoding(w.charset)
 	if w.hasBase {
 		base = base.Rebase(x.decode(w.base))
-		page.Base = base.String()
 	}
 	x.resolve(page, base)
 	w.base, w.x, w.page = nil, nil, nil

@@ -158,7 +158,7 @@ func TestEncodedHrefs(t *testing.T) {
 			if err := x.HTML(&page, "https://a.example", tc.contentType, []byte(tc.body), Options{}); err != nil {
 				t.Fatal(err)
 			}
-			if len(page.Links) != 1 || page.Links[0].URL != "https://a.example"+tc.want || page.Charset != tc.charset {
+			if len(page.Links) != 1 || page.Links[0].URL != "https://a.example"+tc.want || x.walk.charset.name != tc.charset {
 				t.Errorf("%+v", page)
 			}
 		})
@@ -184,8 +184,8 @@ func TestBounds(t *testing.T) {
 		if err := x.HTML(&page, site, "text/html", []byte(b.String()), Options{}); err != nil {
 			t.Fatal(err)
 		}
-		if len(page.Links) != MaxLinks || !page.Truncated || page.LeftOut != 10 {
-			t.Errorf("%d links, truncated %v, %d left out", len(page.Links), page.Truncated, page.LeftOut)
+		if len(page.Links) != MaxLinks || page.LeftOut != 10 {
+			t.Errorf("%d links, %d left out", len(page.Links), page.LeftOut)
 		}
 	})
 	t.Run("long base", func(t *testing.T) {
@@ -203,8 +203,8 @@ func TestBounds(t *testing.T) {
 		for _, l := range page.Links {
 			total += len(l.URL)
 		}
-		if total > MaxLinkBytes || !page.Truncated || len(page.Links) == 0 || len(page.Links)+page.LeftOut != MaxLinks {
-			t.Errorf("%d bytes in %d links, truncated %v", total, len(page.Links), page.Truncated)
+		if total > MaxLinkBytes || page.LeftOut == 0 || len(page.Links) == 0 || len(page.Links)+page.LeftOut != MaxLinks {
+			t.Errorf("%d bytes in %d links, %d left out", total, len(page.Links), page.LeftOut)
 		}
 	})
 	t.Run("extractor after a large page", func(t *testing.T) {
@@ -320,14 +320,14 @@ func TestDocument(t *testing.T) {
 	if err := x.Document(&page, site+"page", header, []byte("<a href=no>"), Options{Agent: "apoidea"}); err != nil {
 		t.Fatal(err)
 	}
-	if got := list(page); got != "!https://a.example/up !z !r" || page.NoIndex || !page.NoFollow || page.Charset != "" {
+	if got := list(page); got != "!https://a.example/up !z !r" || page.NoIndex || !page.NoFollow {
 		t.Errorf("got %q, %+v", got, page)
 	}
 	header["Content-Type"] = []string{"text/html; charset=utf-8"}
 	if err := x.Document(&page, site+"page", header, []byte("<base href=/e/><a href=a><a href=../up>"), Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if got := list(page); got != "https://a.example/up !z r https://a.example/e/a" || page.Base != "https://a.example/e/" {
+	if got := list(page); got != "https://a.example/up !z r https://a.example/e/a" {
 		t.Errorf("got %q, %+v", got, page)
 	}
 	if err := x.Document(&page, "ftp://a.example/", nil, nil, Options{}); !errors.Is(err, link.ErrNotCrawlable) {

@@ -9,7 +9,7 @@ import (
 // metaElement handles a refresh, robots directives and a late declaration of the encoding.
 func (w *walk) metaElement(s *scanner) {
 	if w.charset.tentative {
-		w.lateCharset(s)
+		w.metaCharset(s)
 	}
 	content, ok := s.get(attrContent)
 	if !ok {
@@ -29,16 +29,17 @@ func (w *walk) metaElement(s *scanner) {
 	}
 }
 
-// lateCharset applies the encoding in a meta element after the prescanned bytes (HTML standard,
-// "changing the encoding while parsing").
-func (w *walk) lateCharset(s *scanner) {
-	var m meta
-	for a, name := range map[attr]string{attrCharset: "charset", attrHTTPEquiv: "http-equiv", attrContent: "content"} {
-		if value, ok := s.get(a); ok {
-			m.set([]byte(name), value)
-		}
+// metaCharset applies the encoding that a meta element declares, if it is known. The first such
+// element counts.
+func (w *walk) metaCharset(s *scanner) {
+	var c charset
+	if label, ok := s.get(attrCharset); ok {
+		c = lookupMeta(label)
+	} else if pragma, _ := s.get(attrHTTPEquiv); equalFold(pragma, "content-type") {
+		content, _ := s.get(attrContent)
+		c = lookupMeta(contentCharset(content))
 	}
-	if c := m.charset(); c.enc != nil && !c.whole() {
+	if c.enc != nil {
 		w.charset = c
 		w.x.decodeFrom(c)
 	}

@@ -103,10 +103,10 @@ func TestSharedEncoding(t *testing.T) {
 		if err := x.HTML(&page, "https://a.example/", "", tc.Body, Options{}); err != nil {
 			t.Fatal(err)
 		}
-		if page.Charset == tc.Encoding {
+		if x.walk.charset.name == tc.Encoding {
 			right++
 		} else {
-			t.Errorf("%s: got %s, want %s", tc.ID, page.Charset, tc.Encoding)
+			t.Errorf("%s: got %s, want %s", tc.ID, x.walk.charset.name, tc.Encoding)
 		}
 	}
 	t.Logf("%d of %d", right, len(data.Cases))

@@ -3,7 +3,6 @@ package extract
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
+	"golang.org/x/net/html"
 
 	"github.com/apoidea/apoidea/crawl/link"
 )
@@ -42,7 +42,6 @@ func (x *Extractor) sitemap(page *Page, base *link.Base, body []byte, cut bool) 
 		return err
 	}
 	if len(body) > MaxSitemap {
-		page.Truncated = true
 		page.LeftOut++
 		body, over = body[:MaxSitemap], true
 	}
@@ -107,16 +106,16 @@ func isSitemap(contentType string, body []byte, list bool) bool {
 	if !bytes.HasPrefix(text, []byte("<")) {
 		return list && isText && isURLList(text, whole)
 	}
-	for r := newXMLReader(text); ; {
-		token, err := r.next()
-		if err != nil {
+	z := newXMLTokenizer(text)
+	for {
+		switch z.Next() {
+		case html.ErrorToken:
 			return false
-		}
-		if first, ok := token.(xml.StartElement); ok {
-			switch first.Name.Local {
+		case html.StartTagToken, html.SelfClosingTagToken:
+			switch _, local := tagName(z); local {
 			case "urlset", "sitemapindex", "rss", "feed":
 				return true
-			case "RDF":
+			case "rdf":
 				return !isHTML
 			}
 			return false

@@ -2,16 +2,19 @@ package extract
 
 import (
 	"bytes"
-	"encoding/xml"
+	"errors"
 	"fmt"
-	"slices"
+	"io"
 	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/html"
 
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// maxSpaces bounds the namespace declarations in scope at one place of a sitemap.
-const maxSpaces = 256
+// maxToken bounds the bytes of one token of a sitemap, such as a tag with its attributes.
+const maxToken = 2 << 20
 
 // entryKinds are the elements of entries, with the element within them that has the URL.
 var entryKinds = map[string]struct {
@@ -24,156 +27,160 @@ var entryKinds = map[string]struct {
 	"entry":   {"link", link.KindPage}, // Atom
 }
 
+// newXMLTokenizer reads an XML document as browsers read HTML, since that never fails: feeds are
+// assembled from texts of others, and one invalid byte, or a comment with two hyphens in it, would
+// hide the rest. A text in an unknown encoding is read as UTF-8.
+func newXMLTokenizer(text []byte) *html.Tokenizer {
+	var r io.Reader = bytes.NewReader(text)
+	if c := declared(text); c.enc != nil && c.name != "utf-8" && c.name != "replacement" {
+		r = c.enc.NewDecoder().Reader(r)
+	}
+	z := html.NewTokenizer(r)
+	z.AllowCDATA(true)
+	z.SetMaxBuf(maxToken)
+	return z
+}
+
 // entries is the position in a sitemap. It keeps no stack of elements, so that depth costs no
-// memory.
+// memory. The prefix of a name counts as its namespace.
 type entries struct {
 	depth  int
-	spaces []space
-
-	entry  string   // the local name of the current entry, empty outside of one
-	within xml.Name // its full name
-	level  int      // its depth
-	taking bool     // the text of the current element is a URL
+	entry  string // the local name of the current entry, empty outside of one
+	prefix string // its prefix
+	level  int    // its depth
+	taking bool   // the text of the current element is a URL
 	kind   link.Kind
 	text   []byte
 	isGUID bool // the current element is an RSS item's GUID, which may be a URL
 }
 
-// space is a namespace declaration: the namespace of a prefix from a depth on.
-type space struct {
-	depth       int
-	prefix, uri string
-}
-
-// sitemapXML adds the entries of an XML sitemap. It returns the first syntax error, after
-// processing the rest.
+// sitemapXML adds the entries of an XML sitemap.
 func (x *Extractor) sitemapXML(page *Page, text []byte) error {
 	var at entries
-	r := newXMLReader(text)
+	z := newXMLTokenizer(bytes.TrimSpace(text))
 	for room := true; room; {
-		token, err := r.next()
-		if err != nil {
-			break
-		}
-		switch t := token.(type) {
-		case xml.StartElement:
-			if url := at.open(t); url != "" {
+		kind := z.Next()
+		switch kind {
+		case html.ErrorToken:
+			if err := z.Err(); !errors.Is(err, io.EOF) {
+				return fmt.Errorf("read sitemap: %w: %w", ErrSitemap, err)
+			}
+			if len(z.Raw()) > 0 {
+				return fmt.Errorf("read sitemap: %w: %w in a tag", ErrSitemap, io.ErrUnexpectedEOF)
+			}
+			return nil
+		case html.StartTagToken, html.SelfClosingTagToken:
+			prefix, local := at.open(z)
+			if url := at.link(z, local); url != "" {
 				room = x.add(page, []byte(url), href{kind: link.KindPage, literal: true})
 			}
-		case xml.CharData:
-			if at.taking {
-				at.text = append(at.text, t...)
+			if kind == html.SelfClosingTagToken {
+				at.close(prefix, local)
 			}
-		case xml.EndElement:
-			if url := bytes.TrimSpace(at.text); at.taking && len(url) > 0 && (!at.isGUID || isAbsolute(url)) {
+		case html.TextToken:
+			if at.taking {
+				at.add(z.Raw())
+			}
+		case html.EndTagToken:
+			if url := at.url(); url != nil {
 				room = x.add(page, bytes.Clone(url), href{kind: at.kind, literal: true})
 			}
-			at.close(t.Name)
-		case fault:
-			at.taking = false
+			at.close(tagName(z))
 		}
-	}
-	if r.first != nil {
-		return fmt.Errorf("read sitemap: %w: %w", ErrSitemap, r.first)
 	}
 	return nil
 }
 
-// open enters an element, and returns the URL in its attributes.
-func (at *entries) open(t xml.StartElement) (url string) {
+// tagName returns the name of a tag in lower case.
+func tagName(z *html.Tokenizer) (prefix, local string) {
+	name, _ := z.TagName()
+	prefix, local, found := strings.Cut(string(name), ":")
+	if !found {
+		return "", prefix
+	}
+	return prefix, local
+}
+
+// open enters an element.
+func (at *entries) open(z *html.Tokenizer) (prefix, local string) {
+	z.NextIsNotRawText() // as it is in HTML after <title/>
+	prefix, local = tagName(z)
 	at.depth++
-	at.declare(t.Attr)
-	at.taking, at.text = false, at.text[:0]
-	name := xml.Name{Space: at.uri(t.Name.Space), Local: t.Name.Local}
-	if of, known := entryKinds[name.Local]; known && (at.entry == "" || !isExtension(name.Space)) {
-		at.entry, at.within, at.level, at.kind = name.Local, name, at.depth, of.kind
+	at.taking, at.isGUID, at.text = false, false, at.text[:0]
+	if of, known := entryKinds[local]; known && (at.entry == "" || !isExtension(prefix)) {
+		at.entry, at.prefix, at.level, at.kind = local, prefix, at.depth, of.kind
+	} else if at.entry != "" && at.depth == at.level+1 && prefix == at.prefix {
+		at.isGUID = at.entry == "item" && local == "guid"
+		at.taking = at.isGUID || local == entryKinds[at.entry].child
+	}
+	return prefix, local
+}
+
+// link returns the URL in the attributes of the element that was entered: that of a link of any
+// namespace to the entry itself or to a version of it.
+func (at *entries) link(z *html.Tokenizer, local string) (url string) {
+	if at.entry == "" || at.depth != at.level+1 || local != "link" && !at.isGUID {
 		return ""
 	}
-	if at.entry == "" || at.depth != at.level+1 {
-		return ""
+	for more := true; more; {
+		var key, value []byte
+		key, value, more = z.TagAttr()
+		switch string(key) {
+		case "href":
+			if local == "link" {
+				url = string(value)
+			}
+		case "rel":
+			if !bytes.EqualFold(bytes.TrimSpace(value), []byte("alternate")) {
+				return ""
+			}
+		case "ispermalink":
+			if at.isGUID && string(bytes.TrimSpace(value)) == "false" {
+				at.taking, at.isGUID = false, false
+			}
+		}
 	}
-	same := name.Space == at.within.Space
-	at.isGUID = at.entry == "item" && name.Local == "guid" && !slices.ContainsFunc(t.Attr, func(a xml.Attr) bool {
-		return a.Name.Local == "isPermaLink" && strings.TrimSpace(a.Value) == "false"
-	})
-	at.taking = same && (at.isGUID || name.Local == entryKinds[at.entry].child)
-	if name.Local == "link" && (same || isLinkSpace(name.Space)) && alternate(t.Attr) {
-		return hrefOf(t.Attr)
+	return url
+}
+
+// add adds a token to the text. Legacy references without a semicolon are parts of URLs.
+func (at *entries) add(raw []byte) {
+	if data, ok := bytes.CutPrefix(raw, []byte("<![CDATA[")); ok {
+		at.text = append(at.text, bytes.TrimSuffix(data, []byte("]]>"))...)
+	} else {
+		at.text = appendUnescaped(at.text, raw)
 	}
-	return ""
+}
+
+// url returns the URL in the text of the element that ends; nil if there is none, or bytes of it
+// are invalid.
+func (at *entries) url() []byte {
+	url := bytes.Trim(at.text, " \t\r\n")
+	invalid := func(r rune) bool {
+		return r == utf8.RuneError || r < ' ' && r != '\t' && r != '\n' && r != '\r'
+	}
+	if !at.taking || len(url) == 0 || at.isGUID && !isAbsolute(url) || bytes.ContainsFunc(url, invalid) {
+		return nil
+	}
+	return url
 }
 
 // close leaves an element. The end of an entry corrects the depth if an element within was not
 // closed.
-func (at *entries) close(name xml.Name) {
+func (at *entries) close(prefix, local string) {
 	at.taking, at.text = false, at.text[:0]
-	if name.Local == at.entry && at.uri(name.Space) == at.within.Space {
+	if local == at.entry && prefix == at.prefix {
 		at.entry, at.depth = "", at.level
-	}
-	for n := len(at.spaces); n > 0 && at.spaces[n-1].depth >= at.depth; n-- {
-		at.spaces = at.spaces[:n-1]
 	}
 	at.depth = max(at.depth-1, 0)
 }
 
-// declare adds the namespaces that an element declares.
-func (at *entries) declare(attrs []xml.Attr) {
-	for _, a := range attrs {
-		if len(at.spaces) >= maxSpaces {
-			return
-		}
-		switch {
-		case a.Name.Space == "xmlns":
-			at.spaces = append(at.spaces, space{at.depth, a.Name.Local, strings.TrimSpace(a.Value)})
-		case a.Name.Space == "" && a.Name.Local == "xmlns":
-			at.spaces = append(at.spaces, space{at.depth, "", strings.TrimSpace(a.Value)})
-		}
-	}
-}
-
-// uri returns the namespace of a prefix. An undeclared prefix is its own namespace, which is what
-// documents with a missing declaration intend.
-func (at *entries) uri(prefix string) string {
-	for _, s := range slices.Backward(at.spaces) {
-		if s.prefix == prefix {
-			return s.uri
-		}
-	}
-	return prefix
-}
-
-// isExtension reports whether a namespace is one of the extensions of sitemaps, whose elements
+// isExtension reports whether a prefix is usually that of an extension of sitemaps, whose elements
 // describe images, videos and the like, or of HTML or media feeds.
-func isExtension(uri string) bool {
-	switch uri {
+func isExtension(prefix string) bool {
+	switch prefix {
 	case "image", "video", "news", "mobile", "xhtml", "media":
 		return true
 	}
-	return strings.Contains(uri, "/schemas/sitemap-") || strings.Contains(uri, "/mrss") || strings.HasSuffix(uri, "/1999/xhtml")
-}
-
-// isLinkSpace reports whether link elements of a namespace lead to versions of the entry around
-// them.
-func isLinkSpace(uri string) bool {
-	return uri == "xhtml" || uri == "atom" || strings.HasSuffix(uri, "/1999/xhtml") || strings.HasSuffix(uri, "/2005/Atom")
-}
-
-// alternate reports whether a link element leads to the entry itself or to a version of it.
-func alternate(attrs []xml.Attr) bool {
-	for _, a := range attrs {
-		if a.Name.Local == "rel" && !strings.EqualFold(strings.TrimSpace(a.Value), "alternate") {
-			return false
-		}
-	}
-	return true
-}
-
-// hrefOf returns the attribute href, empty without one.
-func hrefOf(attrs []xml.Attr) string {
-	for _, a := range attrs {
-		if a.Name.Space == "" && a.Name.Local == "href" {
-			return a.Value
-		}
-	}
-	return ""
+	return false
 }

@@ -52,70 +52,56 @@ type Config struct {
 	// Timeouts are extended by the time that it delays an exchange. Nil: there is never a limit.
 	Line *bandwidth.Line
 
-	// ConnectTimeout bounds the TCP connect, over all addresses of a host. Zero: 10 s.
-	ConnectTimeout time.Duration
-	// TLSTimeout bounds the TLS handshake. Zero: 10 s.
-	TLSTimeout time.Duration
-	// HeaderTimeout bounds writing the request and waiting for the whole response head. Zero: 20 s.
-	HeaderTimeout time.Duration
-	// TotalTimeout bounds the exchange from the start of its turn to the last byte, without local
-	// processing between reads. Zero: 60 s.
-	TotalTimeout time.Duration
-	// MinRate is the minimum rate of a body in bytes a second, measured on the wire from the end of
-	// the head, after MinRateGrace, so that a slow site does not occupy a worker. Zero: 1 KiB/s after
-	// 10 s. Negative: no minimum.
-	MinRate      int
-	MinRateGrace time.Duration // time after the head without a minimum
-
 	// MaxBody bounds a body, both on the wire and decoded. Zero: 16 MiB.
 	MaxBody int64
-	// MaxHeader bounds a response head. Zero: 64 KiB.
-	MaxHeader int
-	// MaxConnsPerHost bounds the connections to one scheme, host and port; further requests wait.
-	// Zero: 1.
-	MaxConnsPerHost int
 	// MaxIdleConns bounds the idle connections to all hosts; the one idle longest is closed first.
-	// Zero: 512.
+	// Zero: DefaultIdleConns.
 	MaxIdleConns int
-	// IdleTimeout is how long an idle connection is kept open. Zero: 45 s. Servers close theirs after
-	// 5 to 75 s; a connection closed by its server occupies a descriptor until then.
-	IdleTimeout time.Duration
 
-	// InsecureTLS accepts any certificate. RootCAs are the trusted ones; nil: the system's.
-	InsecureTLS bool
-	RootCAs     *x509.CertPool // certificates trusted; nil: the system's
+	lab lab
 }
 
-// DefaultConfig returns the defaults; UserAgent and Resolver have none.
-func DefaultConfig() Config {
-	return Config{
-		ConnectTimeout:  10 * time.Second,
-		TLSTimeout:      10 * time.Second,
-		HeaderTimeout:   20 * time.Second,
-		TotalTimeout:    60 * time.Second,
-		MinRate:         1 << 10,
-		MinRateGrace:    10 * time.Second,
-		MaxBody:         16 << 20,
-		MaxHeader:       64 << 10,
-		MaxConnsPerHost: 1,
-		MaxIdleConns:    1024,
-		IdleTimeout:     45 * time.Second,
-	}
+// lab is what only tests change.
+type lab struct {
+	TLSTimeout, HeaderTimeout, TotalTimeout time.Duration  // zero: the constants
+	MinRate                                 int            // zero: minRate; negative: none
+	InsecureTLS                             bool           // accepts any certificate
+	RootCAs                                 *x509.CertPool // certificates trusted; nil: the system's
 }
+
+// DefaultIdleConns is the default of Config.MaxIdleConns.
+const DefaultIdleConns = 1024
+
+const (
+	// connectTimeout bounds the TCP connect, over all addresses of a host.
+	connectTimeout = 10 * time.Second
+	// tlsTimeout bounds the TLS handshake.
+	tlsTimeout = 10 * time.Second
+	// headerTimeout bounds writing the request and waiting for the whole response head.
+	headerTimeout = 20 * time.Second
+	// totalTimeout bounds the exchange from the start of its turn to the last byte, without local
+	// processing between reads.
+	totalTimeout = 60 * time.Second
+	// minRate is the minimum rate of a body in bytes a second, measured on the wire from the end of
+	// the head, after minRateGrace, so that a slow site does not occupy a worker.
+	minRate      = 1 << 10
+	minRateGrace = 10 * time.Second
+	// maxBody is the default of Config.MaxBody.
+	maxBody = 16 << 20
+	// maxHeader bounds a response head.
+	maxHeader = 64 << 10
+	// idleTimeout is how long an idle connection is kept open. Servers close theirs after 5 to 75 s; a
+	// connection closed by its server occupies a descriptor until then.
+	idleTimeout = 45 * time.Second
+)
 
 func (c Config) withDefaults() Config {
-	d := DefaultConfig()
-	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, d.ConnectTimeout)
-	c.TLSTimeout = cmp.Or(c.TLSTimeout, d.TLSTimeout)
-	c.HeaderTimeout = cmp.Or(c.HeaderTimeout, d.HeaderTimeout)
-	c.TotalTimeout = cmp.Or(c.TotalTimeout, d.TotalTimeout)
-	c.MinRate = cmp.Or(c.MinRate, d.MinRate)
-	c.MinRateGrace = cmp.Or(c.MinRateGrace, d.MinRateGrace)
-	c.MaxBody = cmp.Or(c.MaxBody, d.MaxBody)
-	c.MaxHeader = cmp.Or(c.MaxHeader, d.MaxHeader)
-	c.MaxConnsPerHost = cmp.Or(c.MaxConnsPerHost, d.MaxConnsPerHost)
-	c.MaxIdleConns = cmp.Or(c.MaxIdleConns, d.MaxIdleConns)
-	c.IdleTimeout = cmp.Or(c.IdleTimeout, d.IdleTimeout)
+	c.MaxBody = cmp.Or(c.MaxBody, maxBody)
+	c.MaxIdleConns = cmp.Or(c.MaxIdleConns, DefaultIdleConns)
+	c.lab.TLSTimeout = cmp.Or(c.lab.TLSTimeout, tlsTimeout)
+	c.lab.HeaderTimeout = cmp.Or(c.lab.HeaderTimeout, headerTimeout)
+	c.lab.TotalTimeout = cmp.Or(c.lab.TotalTimeout, totalTimeout)
+	c.lab.MinRate = cmp.Or(c.lab.MinRate, minRate)
 	return c
 }
 
@@ -128,9 +114,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("fetch config: From: %q is not a valid field value", c.From)
 	case c.Resolver == nil:
 		return errors.New("fetch config: Resolver: must not be nil")
-	case c.ConnectTimeout < 0 || c.TLSTimeout < 0 || c.HeaderTimeout < 0 || c.TotalTimeout < 0 || c.MinRateGrace < 0 || c.IdleTimeout < 0:
-		return errors.New("fetch config: timeouts must not be negative")
-	case c.MaxBody < 0 || c.MaxHeader < 0 || c.MaxConnsPerHost < 0 || c.MaxIdleConns < 0:
+	case c.MaxBody < 0 || c.MaxIdleConns < 0:
 		return errors.New("fetch config: limits must not be negative")
 	}
 	return nil

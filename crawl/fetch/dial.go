@@ -16,7 +16,7 @@ import (
 )
 
 // maxAddrs bounds the addresses of a host that are tried: as many as can start, attemptDelay apart,
-// within the default ConnectTimeout.
+// within connectTimeout.
 const maxAddrs = 32
 
 // attemptDelay is the time between the starts of two connection attempts to a host (RFC 8305,
@@ -28,8 +28,8 @@ const tlsSessions = 512
 
 func tlsConfig(c *Config) *tls.Config {
 	return &tls.Config{
-		RootCAs:            c.RootCAs,
-		InsecureSkipVerify: c.InsecureTLS, // set by the operator
+		RootCAs:            c.lab.RootCAs,
+		InsecureSkipVerify: c.lab.InsecureTLS, // set by the operator
 		ClientSessionCache: tls.NewLRUClientSessionCache(tlsSessions),
 		MinVersion:         tls.VersionTLS12,
 		// Public pages need no post-quantum key exchange: without ML-KEM a handshake takes a third less,
@@ -158,7 +158,7 @@ type attempt struct {
 // attemptDelay has passed, until one succeeds (RFC 8305, section 5). If none does, it returns the
 // error of the attempt that failed first.
 func (f *Fetcher) race(ctx context.Context, t *target, addrs []netip.Addr, end time.Time) (attempt, error) {
-	ctx, cancel := context.WithDeadline(ctx, earlier(time.Now().Add(f.config.ConnectTimeout), end))
+	ctx, cancel := context.WithDeadline(ctx, earlier(time.Now().Add(connectTimeout), end))
 	ended := make(chan attempt, len(addrs))
 	var running sync.WaitGroup
 	defer func() {

@@ -47,7 +47,7 @@ func New(config Config) (*Fetcher, error) {
 		fields: fixedFields(&config),
 		dialer: net.Dialer{KeepAlive: -1}, // a broken idle connection is detected at its next use
 		tls:    tlsConfig(&config),
-		h2:     newHTTP2(&config),
+		h2:     newHTTP2(),
 		pool:   newPool(&config),
 		large:  make(chan struct{}, largeHandshakes),
 
@@ -67,7 +67,7 @@ func New(config Config) (*Fetcher, error) {
 func (f *Fetcher) Close() { f.pool.close() }
 
 // Get makes one exchange and returns the response, whatever its status; the caller must release it.
-// Requests to one scheme, host and port are serialized (MaxConnsPerHost). The end of ctx ends the
+// Requests to one scheme, host and port are serialized. The end of ctx ends the
 // exchange at once, at any point.
 //
 // A request on a connection that the server had closed meanwhile is sent once more on a new one,
@@ -87,7 +87,7 @@ func (f *Fetcher) Get(ctx context.Context, req *Request) (*Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fetch %s: wait for a connection: %w", req.URL, err)
 	}
-	x := exchange{f: f, ctx: ctx, target: &t, req: req, end: time.Now().Add(f.config.TotalTimeout)}
+	x := exchange{f: f, ctx: ctx, target: &t, req: req, end: time.Now().Add(f.config.lab.TotalTimeout)}
 	resp, c, err := x.run(c) //nolint:contextcheck // x holds ctx
 	f.pool.give(t.key, c)
 	return resp, err
@@ -99,7 +99,7 @@ type exchange struct {
 	ctx    context.Context //nolint:containedctx // lives as long as the call of Get
 	target *target
 	req    *Request
-	end    time.Time // of TotalTimeout
+	end    time.Time // of totalTimeout
 
 	waited atomic.Int64 // nanoseconds of waiting for memory
 	base   int64        // memory of the exchange beside the buffer of its body
@@ -204,7 +204,7 @@ func (x *exchange) failBody(resp *Response, err error) error {
 
 // headWithin returns the timeout of the response head.
 func (x *exchange) headWithin() time.Duration {
-	if most := x.f.config.HeaderTimeout; x.req.HeadWithin <= 0 || x.req.HeadWithin > most {
+	if most := x.f.config.lab.HeaderTimeout; x.req.HeadWithin <= 0 || x.req.HeadWithin > most {
 		return most
 	}
 	return x.req.HeadWithin

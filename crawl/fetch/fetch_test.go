@@ -37,7 +37,7 @@ func newFetcher(t *testing.T, change func(*fetch.Config)) *fetch.Fetcher {
 // patient raises the timeouts of a Fetcher, for tests of something else whose servers use so much
 // processor time that a busy machine may exceed the default ones.
 func patient(c *fetch.Config) {
-	c.TLSTimeout, c.HeaderTimeout, c.TotalTimeout, c.MinRate = time.Hour, time.Hour, time.Hour, -1
+	c.Lab().TLSTimeout, c.Lab().HeaderTimeout, c.Lab().TotalTimeout, c.Lab().MinRate = time.Hour, time.Hour, time.Hour, -1
 }
 
 func get(t *testing.T, f *fetch.Fetcher, url string) *fetch.Response {
@@ -425,7 +425,7 @@ func TestConfigValidate(t *testing.T) {
 		{UserAgent: "a"},
 		{UserAgent: "a", Resolver: loopback{}, From: "\n"},
 		{UserAgent: "a", Resolver: loopback{}, MaxBody: -1},
-		{UserAgent: "a", Resolver: loopback{}, TotalTimeout: -1},
+		{UserAgent: "a", Resolver: loopback{}, MaxIdleConns: -1},
 	} {
 		if _, err := fetch.New(c); err == nil {
 			t.Errorf("%+v was accepted", c)

@@ -73,7 +73,7 @@ func weigh(c *x509.Certificate) int64 {
 
 // greet makes the TLS handshake for a protocol.
 func (f *Fetcher) greet(ctx context.Context, c *conn, t *target, end time.Time, proto string) (*tls.Conn, error) {
-	ctx, cancel := context.WithDeadline(ctx, earlier(time.Now().Add(f.config.TLSTimeout), end))
+	ctx, cancel := context.WithDeadline(ctx, earlier(time.Now().Add(f.config.lab.TLSTimeout), end))
 	defer cancel()
 	config := f.tls.Clone()
 	config.ServerName, config.NextProtos = strings.Clone(t.serverName()), []string{proto} // sessions are cached by the name, a substring of a URL

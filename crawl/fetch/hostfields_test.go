@@ -31,8 +31,8 @@ func TestHostFields(t *testing.T) {
 			}
 			f := newFetcher(t, func(c *fetch.Config) {
 				c.HostFields, c.ArchiveHostFields = fields, kept
-				c.RootCAs = x509.NewCertPool()
-				c.RootCAs.AddCert(s.Certificate())
+				c.Lab().RootCAs = x509.NewCertPool()
+				c.Lab().RootCAs.AddCert(s.Certificate())
 			})
 			resp := get(t, f, s.URL+"/")
 			want := map[bool]string{false: "HTTP/1.1 a=1", true: "HTTP/2.0 a=1"}[http2]

@@ -25,6 +25,7 @@ func everywhere(t testing.TB) string {
 	}
 	server := &dns.Server{PacketConn: pc, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
 		reply := new(dns.Msg).SetReply(q)
+		reply.RecursionAvailable = true
 		if q.Question[0].Qtype == dns.TypeA {
 			reply.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 60}, A: net.IPv4(192, 0, 2, 1)}}
 		}
@@ -51,7 +52,7 @@ func toHosts(t testing.TB, guarded bool) (get func(ctx context.Context, url stri
 	var at string
 	f, err := fetch.New(fetch.Config{
 		UserAgent: "apoidea-test", AllowPrivate: !guarded,
-		Resolver: resolve.New(resolve.Config{Servers: []string{everywhere(t)}, HostsFile: t.TempDir() + "/none", NoIPv6: true}),
+		Resolver: resolve.New(resolve.Config{Servers: []string{everywhere(t)}, NoIPv6: true}),
 		Dial: func(_ context.Context, _, address string) (net.Conn, error) {
 			at = address
 			return nil, syscall.ECONNREFUSED

@@ -72,7 +72,7 @@ func (x *exchange) http1(c *conn, resp *Response) error {
 	resp.Start = time.Now()
 	config := &x.f.config
 	s.wire = wire{ctx: x.ctx, conn: c, pace: pace{
-		end: x.end, headEnd: resp.Start.Add(x.headWithin()), grace: config.MinRateGrace, rate: config.MinRate, track: x.track(c),
+		end: x.end, headEnd: resp.Start.Add(x.headWithin()), grace: minRateGrace, rate: config.lab.MinRate, track: x.track(c),
 	}}
 	s.reader.Reset(&s.wire)
 	if err := x.writeHead(c, s); err != nil {
@@ -155,7 +155,7 @@ func (x *exchange) readHead(c *conn, resp *Response) (message, error) {
 	for range maxInterim + 1 {
 		skipBlank(s.reader)
 		var err error
-		if s.head, err = readBlock(s.reader, s.head[:0], x.f.config.MaxHeader); err != nil {
+		if s.head, err = readBlock(s.reader, s.head[:0], maxHeader); err != nil {
 			return message{}, x.fail(PhaseHead, err)
 		}
 		m, err := parseHead(string(s.head), resp)

@@ -17,7 +17,7 @@ type secured struct{}
 
 // newHTTP2 returns the transport, which buffers at most FreeBody of a body: its own default is 4
 // MiB a stream. It neither dials nor uses TLS: both were done before.
-func newHTTP2(c *Config) *http.Transport {
+func newHTTP2() *http.Transport {
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Transport{
@@ -31,7 +31,7 @@ func newHTTP2(c *Config) *http.Transport {
 		Protocols:              &protocols,
 		HTTP2:                  &http.HTTP2Config{MaxReceiveBufferPerStream: FreeBody},
 		DisableCompression:     true,
-		MaxResponseHeaderBytes: int64(c.MaxHeader),
+		MaxResponseHeaderBytes: maxHeader,
 	}
 }
 
@@ -62,10 +62,10 @@ func (x *exchange) http2(c *conn, resp *Response) error {
 	defer cancel(nil)
 	config := &x.f.config
 	before := c.meter.n.Load()
-	c.meter.allow(2*int64(config.MaxHeader) + headNoise)
+	c.meter.allow(2*maxHeader + headNoise)
 	resp.Start = time.Now()
 	watch := newWatch(ctx, pace{
-		end: x.end, headEnd: resp.Start.Add(x.headWithin()), grace: config.MinRateGrace, rate: config.MinRate, track: x.track(c),
+		end: x.end, headEnd: resp.Start.Add(x.headWithin()), grace: minRateGrace, rate: config.lab.MinRate, track: x.track(c),
 	}, cancel)
 	defer watch.timer.Stop()
 

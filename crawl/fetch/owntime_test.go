@@ -96,7 +96,7 @@ func TestOwnTime(t *testing.T) {
 				// from it.
 				runtime.GC()
 				runtime.GC()
-				inBubble(t, func(c *fetch.Config) { c.InsecureTLS = true }, tt.serve, func(t *testing.T, f *fetch.Fetcher) {
+				inBubble(t, func(c *fetch.Config) { c.Lab().InsecureTLS = true }, tt.serve, func(t *testing.T, f *fetch.Fetcher) {
 					begun := time.Now()
 					resp, err := f.Get(t.Context(), &fetch.Request{URL: tt.url, Room: room})
 					if err != nil {

@@ -9,10 +9,9 @@ import (
 	"time"
 )
 
-// pool holds idle connections and admits at most perHost concurrent exchanges per host.
+// pool holds idle connections and admits one exchange at a time per host.
 type pool struct {
-	perHost, maxIdle int
-	timeout          time.Duration
+	maxIdle int
 
 	mu     sync.Mutex // guards the rest; connections are closed without it
 	hosts  map[string]*hostConns
@@ -23,13 +22,13 @@ type pool struct {
 
 // hostConns are the slots and the idle connections of one key. It is removed when it has neither.
 type hostConns struct {
-	active  int
+	busy    bool
 	waiting []chan struct{} // closed when a slot is passed on
 	idle    []*conn         // most recently used last
 }
 
 func newPool(c *Config) *pool {
-	return &pool{perHost: c.MaxConnsPerHost, maxIdle: c.MaxIdleConns, timeout: c.IdleTimeout, hosts: make(map[string]*hostConns)}
+	return &pool{maxIdle: c.MaxIdleConns, hosts: make(map[string]*hostConns)}
 }
 
 // take waits for a slot of key's host and returns an idle connection, or nil if there is none.
@@ -45,7 +44,7 @@ func (p *pool) take(ctx context.Context, key string) (*conn, error) {
 		h = &hostConns{}
 		p.hosts[strings.Clone(key)] = h // the key is a substring of a URL, which must not be retained
 	}
-	if h.active >= p.perHost {
+	if h.busy {
 		turn := make(chan struct{})
 		h.waiting = append(h.waiting, turn)
 		p.mu.Unlock()
@@ -54,7 +53,7 @@ func (p *pool) take(ctx context.Context, key string) (*conn, error) {
 		}
 		p.mu.Lock()
 	} else {
-		h.active++
+		h.busy = true
 	}
 	c := p.pop(h)
 	var closing []*conn
@@ -111,7 +110,7 @@ func (p *pool) give(key string, c *conn) {
 		close(h.waiting[0])
 		h.waiting = slices.Delete(h.waiting, 0, 1)
 	} else {
-		h.active--
+		h.busy = false
 	}
 	switch {
 	case c == nil:
@@ -125,7 +124,7 @@ func (p *pool) give(key string, c *conn) {
 			closing = append(closing, p.evict())
 		}
 		if p.sweep == nil {
-			p.sweep = time.AfterFunc(p.timeout, p.expire)
+			p.sweep = time.AfterFunc(idleTimeout, p.expire)
 		}
 	}
 	p.forget(key, h)
@@ -135,7 +134,7 @@ func (p *pool) give(key string, c *conn) {
 
 // forget removes the host's entry if it is empty. The caller holds p.mu.
 func (p *pool) forget(key string, h *hostConns) {
-	if h.active == 0 && len(h.waiting) == 0 && len(h.idle) == 0 {
+	if !h.busy && len(h.waiting) == 0 && len(h.idle) == 0 {
 		delete(p.hosts, key)
 	}
 }
@@ -157,7 +156,7 @@ func (p *pool) expire() {
 	now := time.Now()
 	p.sweep = nil
 	for p.idle.Len() > 0 {
-		left := p.timeout - now.Sub(p.idle.Back().Value.(*conn).idleSince)
+		left := idleTimeout - now.Sub(p.idle.Back().Value.(*conn).idleSince)
 		if left > 0 {
 			p.sweep = time.AfterFunc(left, p.expire)
 			break

@@ -52,7 +52,7 @@ func (f *Fetcher) Probe(ctx context.Context, host, scheme string) (time.Duration
 	if err != nil {
 		return 0, netip.Addr{}, err
 	}
-	a, err := f.race(ctx, t, addrs, time.Now().Add(f.config.ConnectTimeout))
+	a, err := f.race(ctx, t, addrs, time.Now().Add(connectTimeout))
 	if err != nil {
 		return 0, netip.Addr{}, fail(ctx, t.key, PhaseConnect, err)
 	}
@@ -76,7 +76,7 @@ func (f *Fetcher) ProbeHead(ctx context.Context, host, scheme string) (*Head, er
 	if err != nil {
 		return nil, err
 	}
-	end := time.Now().Add(f.config.HeaderTimeout)
+	end := time.Now().Add(f.config.lab.HeaderTimeout)
 	if d, ok := ctx.Deadline(); ok {
 		end = earlier(end, d)
 	}

@@ -48,7 +48,7 @@ func TestProbeHead(t *testing.T) {
 	for scheme, srv := range map[string]*httptest.Server{"http": httptest.NewServer(handler), "https": httptest.NewTLSServer(handler)} {
 		t.Run(scheme, func(t *testing.T) {
 			defer srv.Close()
-			f := newFetcher(t, func(c *fetch.Config) { c.InsecureTLS = true })
+			f := newFetcher(t, func(c *fetch.Config) { c.Lab().InsecureTLS = true })
 			h, err := f.ProbeHead(t.Context(), siteOf(srv), scheme)
 			if err != nil {
 				t.Fatal(err)

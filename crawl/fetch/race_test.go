@@ -124,7 +124,7 @@ func TestHTTP2WithoutALPN(t *testing.T) {
 	for name, answer := range map[string]string{"closes": "", "sends settings": "\x00\x00\x00\x04\x00\x00\x00\x00\x00"} {
 		t.Run(name, func(t *testing.T) {
 			server := newPriorKnowledge(t, answer)
-			f := newFetcher(t, func(c *fetch.Config) { c.InsecureTLS = true })
+			f := newFetcher(t, func(c *fetch.Config) { c.Lab().InsecureTLS = true })
 			permits := 0
 			request := &fetch.Request{URL: server.url + "/page", Permit: func(netip.Addr) error { permits++; return nil }}
 			for range 2 {
@@ -143,7 +143,7 @@ func TestHTTP2WithoutALPN(t *testing.T) {
 			f.Close()
 
 			// A polite request is not repeated within the exchange; the next one is HTTP/2.
-			f = newFetcher(t, func(c *fetch.Config) { c.InsecureTLS = true })
+			f = newFetcher(t, func(c *fetch.Config) { c.Lab().InsecureTLS = true })
 			request.Once = true
 			if _, err := f.Get(t.Context(), request); !errors.Is(err, fetch.ErrStale) {
 				t.Fatalf("%v, want ErrStale", err)
@@ -158,7 +158,7 @@ func TestHTTP2WithoutALPN(t *testing.T) {
 func TestHangupWithoutALPN(t *testing.T) {
 	server := newPriorKnowledge(t, "")
 	server.mute.Store(true)
-	f := newFetcher(t, func(c *fetch.Config) { c.InsecureTLS = true })
+	f := newFetcher(t, func(c *fetch.Config) { c.Lab().InsecureTLS = true })
 	for range 2 {
 		_, err := f.Get(t.Context(), &fetch.Request{URL: server.url + "/"})
 		wantOutcome(t, err, link.OutcomeHTTPError)

@@ -38,7 +38,7 @@ type Request struct {
 	// error.
 	Cut bool
 	// HeadWithin is the timeout for writing the request and receiving the whole response head, if it
-	// is less than the Config's HeaderTimeout. Zero: HeaderTimeout.
+	// is less than the default of 20 s. Zero: the default.
 	HeadWithin time.Duration
 	// Once: a request that the server may have received is not sent a second time within the exchange,
 	// which then ends with ErrStale, so that the caller can keep its delay.

@@ -154,7 +154,7 @@ func TestHTTP2BuffersLittle(t *testing.T) {
 	onlyHTTP2(srv)
 	srv.StartTLS()
 	t.Cleanup(srv.Close)
-	f := newFetcher(t, func(c *fetch.Config) { patient(c); c.InsecureTLS = true })
+	f := newFetcher(t, func(c *fetch.Config) { patient(c); c.Lab().InsecureTLS = true })
 	ahead := 0
 	resp, err := f.Get(t.Context(), &fetch.Request{URL: srv.URL + "/", Room: slowRoom{&testRoom{}, func(taken int64) {
 		mu.Lock()

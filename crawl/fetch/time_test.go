@@ -80,7 +80,7 @@ func TestBoundsOnTime(t *testing.T) {
 			_, _ = io.WriteString(c, head)
 			trickle(c, strings.Repeat("a", 2048), 1000, time.Second)
 		}, 60 * time.Second, fetch.PhaseBody, true},
-		{"no least rate", func(c *fetch.Config) { c.MinRate = -1 }, func(c net.Conn) {
+		{"no least rate", func(c *fetch.Config) { c.Lab().MinRate = -1 }, func(c net.Conn) {
 			readRequest(c)
 			trickle(c, head, 1, time.Hour)
 		}, 60 * time.Second, fetch.PhaseBody, false},

@@ -54,7 +54,7 @@ func startTLS(t *testing.T, srv *httptest.Server) (url string, trust func(*fetch
 	t.Cleanup(srv.Close)
 	roots := x509.NewCertPool()
 	roots.AddCert(srv.Certificate())
-	return strings.Replace(srv.URL, "127.0.0.1", "example.com", 1), func(c *fetch.Config) { c.RootCAs = roots }
+	return strings.Replace(srv.URL, "127.0.0.1", "example.com", 1), func(c *fetch.Config) { c.Lab().RootCAs = roots }
 }
 
 func TestHTTP2(t *testing.T) {
@@ -176,7 +176,7 @@ func TestHTTP2BoundsOnTime(t *testing.T) {
 		{"canceled in the body", "/slow-body", 3 * time.Second, 3 * time.Second, wantGone},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			inBubble(t, func(c *fetch.Config) { c.InsecureTLS = true }, serve, func(t *testing.T, f *fetch.Fetcher) {
+			inBubble(t, func(c *fetch.Config) { c.Lab().InsecureTLS = true }, serve, func(t *testing.T, f *fetch.Fetcher) {
 				ctx := t.Context()
 				if tt.within > 0 {
 					var cancel context.CancelFunc
@@ -236,11 +236,11 @@ func TestTLSFailures(t *testing.T) {
 		})
 	}
 	t.Run("accepted where asked", func(t *testing.T) {
-		get(t, newFetcher(t, func(c *fetch.Config) { c.InsecureTLS = true }), url).Release()
+		get(t, newFetcher(t, func(c *fetch.Config) { c.Lab().InsecureTLS = true }), url).Release()
 	})
 	t.Run("silent", func(t *testing.T) {
 		silent := raw(t, func(c net.Conn, _ int) { _, _ = io.Copy(io.Discard, c) })
-		f := newFetcher(t, func(c *fetch.Config) { c.TLSTimeout = 50 * time.Millisecond })
+		f := newFetcher(t, func(c *fetch.Config) { c.Lab().TLSTimeout = 50 * time.Millisecond })
 		_, err := f.Get(t.Context(), &fetch.Request{URL: strings.Replace(silent, "http:", "https:", 1)})
 		wantOutcome(t, err, link.OutcomeTimeout)
 	})
@@ -316,7 +316,7 @@ func TestHTTP2NoStreams(t *testing.T) {
 	url, trust := startTLS(t, srv)
 	f := newFetcher(t, func(c *fetch.Config) {
 		trust(c)
-		c.HeaderTimeout = 20 * time.Second
+		c.Lab().HeaderTimeout = 20 * time.Second
 	})
 	begun := time.Now()
 	_, err := f.Get(t.Context(), &fetch.Request{URL: url + "/", Permit: func(netip.Addr) error {

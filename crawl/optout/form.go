@@ -5,8 +5,9 @@ import (
 	_ "embed" // page template
 	"html/template"
 	"net/http"
-	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 //go:embed form.html
@@ -40,13 +41,13 @@ type Setter interface {
 type Form struct {
 	setter  Setter
 	contact string
-	pages   rate
-	checks  rate
+	pages   *rate.Limiter
+	checks  *rate.Limiter
 }
 
 // NewForm returns the form of a peer. Contact is displayed on it; it may be empty.
 func NewForm(setter Setter, contact string) *Form {
-	return &Form{setter: setter, contact: contact, pages: rate{burst: formBurst, every: formEvery}, checks: rate{burst: checkBurst, every: checkEvery}}
+	return &Form{setter: setter, contact: contact, pages: rate.NewLimiter(rate.Every(formEvery), formBurst), checks: rate.NewLimiter(rate.Every(checkEvery), checkBurst)}
 }
 
 // page is the data of the template.
@@ -67,7 +68,7 @@ func (f *Form) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p := page{Contact: f.contact, Action: string(Out)}
 	status := http.StatusOK
 	switch {
-	case !f.pages.take(time.Now()):
+	case !f.pages.Allow():
 		head.Set("Retry-After", "5")
 		status, p.Error = http.StatusTooManyRequests, "Too many requests. Please try again in a few seconds."
 	case r.URL.Path != "/":
@@ -110,7 +111,7 @@ func (f *Form) post(r *http.Request, p *page) (status int) {
 	if r.PostForm.Get("check") == "" {
 		return http.StatusOK
 	}
-	if !f.checks.take(time.Now()) {
+	if !f.checks.Allow() {
 		p.Error = "Too many site checks are running. Please try again in a few seconds."
 		return http.StatusTooManyRequests
 	}
@@ -125,26 +126,4 @@ func (f *Form) post(r *http.Request, p *page) (status int) {
 		p.Done = s.Name + " may be crawled again. You may remove the line."
 	}
 	return http.StatusOK
-}
-
-// rate is a token bucket. Safe for concurrent use.
-type rate struct {
-	burst int
-	every time.Duration
-
-	mu   sync.Mutex // guards full
-	full time.Time  // when the bucket is full again
-}
-
-func (r *rate) take(now time.Time) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.full.Before(now) {
-		r.full = now
-	}
-	if r.full.Sub(now) > time.Duration(r.burst-1)*r.every {
-		return false
-	}
-	r.full = r.full.Add(r.every)
-	return true
 }

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 )
 
 // setter notes what it is asked for.
@@ -84,15 +83,5 @@ func TestFormRate(t *testing.T) {
 	}
 	if len(d.asked) != checkBurst {
 		t.Errorf("%d sites looked at, want %d", len(d.asked), checkBurst)
-	}
-	r := rate{burst: 2, every: time.Second}
-	now := time.Unix(1000, 0)
-	for i, want := range []bool{true, true, false, false} {
-		if r.take(now) != want {
-			t.Errorf("take %d: not %v", i, want)
-		}
-	}
-	if !r.take(now.Add(time.Second)) || r.take(now.Add(time.Second)) {
-		t.Error("a second later there is one token, and one only")
 	}
 }

@@ -5,12 +5,10 @@ import "fmt"
 // Kind classifies why a name has no address.
 type Kind uint8
 
-// The kinds of failure. NotFound and NoData are answers; the others may be temporary.
+// The kinds of failure. NotFound is an answer; the others may be temporary.
 const (
-	// NotFound: the name does not exist (NXDOMAIN), or is invalid.
+	// NotFound: the name or an address of it does not exist, or the name is invalid.
 	NotFound Kind = iota + 1
-	// NoData: the name exists and has no address.
-	NoData
 	// ServerFailure: each server failed, refused, or sent an invalid answer.
 	ServerFailure
 	// Timeout: no server answered in time.
@@ -22,8 +20,6 @@ func (k Kind) String() string {
 	switch k {
 	case NotFound:
 		return "no such host"
-	case NoData:
-		return "no address"
 	case ServerFailure:
 		return "server failure"
 	case Timeout:
@@ -56,7 +52,7 @@ func (e *Error) Unwrap() error { return e.Err }
 func (e *Error) Malformed() bool { return e.Kind == NotFound && e.Err != nil }
 
 // Absent reports whether the servers answered that the name, or an address of it, does not exist.
-func (e *Error) Absent() bool { return !e.Temporary() && !e.Malformed() }
+func (e *Error) Absent() bool { return e.Kind == NotFound && e.Err == nil }
 
 // Temporary reports whether a retry may succeed.
-func (e *Error) Temporary() bool { return e.Kind == ServerFailure || e.Kind == Timeout }
+func (e *Error) Temporary() bool { return e.Kind != NotFound }

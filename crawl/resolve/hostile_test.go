@@ -45,7 +45,7 @@ func TestOddAnswers(t *testing.T) {
 			if err != nil {
 				panic(err)
 			}
-			reply.Ns = append(reply.Ns, rr)
+			reply.Ns, reply.RecursionAvailable = append(reply.Ns, rr), false
 			return send(w, reply)
 		}, 0, resolve.ServerFailure},
 		{"refusal", func(w dns.ResponseWriter, _, reply *dns.Msg) bool {
@@ -73,23 +73,11 @@ func TestOddAnswers(t *testing.T) {
 			reply.Compress = true
 			return send(w, reply)
 		}, 32, 0},
-		{"aliases without end", func(w dns.ResponseWriter, q, reply *dns.Msg) bool {
-			name := q.Question[0].Name
-			if len(name) > 200 {
-				return false
-			}
-			rr, err := dns.NewRR(name + " 300 IN CNAME x." + name)
-			if err != nil {
-				panic(err)
-			}
-			reply.Answer = append(reply.Answer, rr)
-			return send(w, reply)
-		}, 0, resolve.ServerFailure},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			z := serve(t, testZone)
 			z.setAnswer(tt.answer)
-			addrs, err := newResolver(t, func(c *resolve.Config) { c.Rounds = 1 }, z.addr).Lookup(t.Context(), "four.test")
+			addrs, err := newResolver(z.addr).Lookup(t.Context(), "four.test")
 			if tt.kind != 0 {
 				wantKind(t, err, tt.kind)
 				return

@@ -1,140 +1,89 @@
 package resolve
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/miekg/dns"
+	"golang.org/x/sync/singleflight"
 )
 
-// Config is the configuration of a Resolver. The zero value is that of DefaultConfig.
+// Config is the configuration of a Resolver.
 type Config struct {
 	// Servers are queried in turn, each as host:port, the host an IP address. Empty: those of
-	// /etc/resolv.conf.
+	// /etc/resolv.conf, with its search domains.
 	Servers []string
-	// Search are the domains in which a name without a dot is looked up first. Without Servers they
-	// are those of /etc/resolv.conf.
-	Search []string
-	// HostsFile is consulted before any server and read again when it changes. Empty: /etc/hosts. A
-	// missing file counts as empty.
-	HostsFile string
-	// MaxEntries bounds the cache, in names. An entry is about 300 bytes. Zero: 20,000.
-	MaxEntries int
-	// Timeout is the timeout of one query to one server. Zero: 3 s.
-	Timeout time.Duration
-	// Rounds is how often the list of servers is tried before the lookup fails. Zero: 2.
-	Rounds int
-	// MinTTL and MaxTTL limit the TTL of addresses. Zero: 30 s, so that a page and its robots.txt need
-	// one query, and 24 h.
-	MinTTL, MaxTTL time.Duration
-	// MaxNegativeTTL limits the TTL of the absence of a name. Zero: 1 h (RFC 2308, section 5, advises
-	// one to three).
-	MaxNegativeTTL time.Duration
-	// FailureTTL is how long a failure is cached (RFC 2308, section 7: at most 5 min), and the absence
-	// of a name until two consecutive answers reported it. Zero: 4 s: less than the backoff of a
-	// failed host, so that its retry sends a query.
-	FailureTTL time.Duration
-	// PreferIPv6 returns IPv6 addresses before IPv4 ones. NoIPv6 omits them and does not query them.
-	PreferIPv6, NoIPv6 bool
-	// Now is the clock for the expiry of answers. Nil: time.Now.
-	Now func() time.Time
+	// NoIPv6 omits IPv6 addresses and does not query them.
+	NoIPv6 bool
 }
 
-// DefaultConfig returns the defaults of zero fields.
-func DefaultConfig() Config {
-	return Config{
-		HostsFile:      "/etc/hosts",
-		MaxEntries:     20_000,
-		Timeout:        3 * time.Second,
-		Rounds:         2,
-		MinTTL:         30 * time.Second,
-		MaxTTL:         24 * time.Hour,
-		MaxNegativeTTL: time.Hour,
-		FailureTTL:     4 * time.Second,
-		Now:            time.Now,
-	}
-}
+const (
+	// maxEntries bounds the cache, in names. An entry is about 300 bytes.
+	maxEntries = 20_000
+	// queryTimeout is the timeout of one query to one server.
+	queryTimeout = 3 * time.Second
+	// lookupTimeout ends a lookup with unresponsive servers, also one that nothing waits for any more.
+	lookupTimeout = 20 * time.Second
+	// resolutionDelay is how long the IPv6 answer is awaited after the IPv4 one. RFC 8305, section 3,
+	// recommends 50 ms; no user waits for a page here, and the answer is cached.
+	resolutionDelay = 500 * time.Millisecond
+)
 
-// withDefaults replaces zero fields by their defaults.
-func (c Config) withDefaults() Config {
-	d := DefaultConfig()
-	c.HostsFile = cmp.Or(c.HostsFile, d.HostsFile)
-	c.MaxEntries = cmp.Or(c.MaxEntries, d.MaxEntries)
-	c.Timeout = cmp.Or(c.Timeout, d.Timeout)
-	c.Rounds = cmp.Or(c.Rounds, d.Rounds)
-	c.MinTTL = cmp.Or(c.MinTTL, d.MinTTL)
-	c.MaxTTL = cmp.Or(c.MaxTTL, d.MaxTTL)
-	c.MaxNegativeTTL = cmp.Or(c.MaxNegativeTTL, d.MaxNegativeTTL)
-	c.FailureTTL = cmp.Or(c.FailureTTL, d.FailureTTL)
-	if c.Now == nil {
-		c.Now = d.Now
-	}
-	if len(c.Servers) == 0 {
-		c.Servers, c.Search = systemServers("/etc/resolv.conf")
-	}
-	return c
-}
-
-// maxSearch bounds the search domains, as glibc once did.
-const maxSearch = 6
-
-// systemServers reads the servers and search domains of this machine. Without a server it is the
-// local one, as in resolv.conf(5).
-func systemServers(file string) (servers, search []string) {
-	conf, err := dns.ClientConfigFromFile(file)
-	if err != nil || len(conf.Servers) == 0 {
-		return []string{"127.0.0.1:53"}, nil
-	}
-	for _, s := range conf.Servers {
-		servers = append(servers, net.JoinHostPort(s, conf.Port))
-	}
-	for _, domain := range conf.Search {
-		domain = strings.ToLower(strings.Trim(domain, "."))
-		if validName(domain) == nil && len(search) < maxSearch {
-			search = append(search, domain)
-		}
-	}
-	return servers, search
-}
+// How long answers are cached. A failure is cached for less than the backoff of a failed host, so
+// that its retry sends a query; so is the absence of a name until two consecutive answers reported
+// it.
+const (
+	addressTTL = 5 * time.Minute
+	absenceTTL = time.Minute
+	failureTTL = 4 * time.Second
+)
 
 // Resolver looks up names, from its cache if possible.
 type Resolver struct {
-	config Config
-	hosts  *hostsFile
+	servers, search []string
+	noIPv6          bool
+	timeout         time.Duration // of a query
+	now             func() time.Time
 
-	mu      sync.Mutex // guards cache and flights; never held during a query
-	cache   *cache
-	flights map[string]*flight
+	cache   *lru.Cache[string, *answer]
+	flights singleflight.Group
 }
 
 // New returns a Resolver with an empty cache. It sends no query.
 func New(config Config) *Resolver {
-	config = config.withDefaults()
-	return &Resolver{
-		config:  config,
-		hosts:   &hostsFile{path: config.HostsFile},
-		cache:   newCache(config.MaxEntries),
-		flights: make(map[string]*flight),
+	cache, _ := lru.New[string, *answer](maxEntries) // a positive size has no error
+	r := &Resolver{servers: config.Servers, noIPv6: config.NoIPv6, timeout: queryTimeout, now: time.Now, cache: cache}
+	if len(r.servers) == 0 {
+		r.servers, r.search = systemServers("/etc/resolv.conf")
 	}
+	return r
 }
 
 // answer is the result for a name: addresses, or a failure.
 type answer struct {
-	addrs []netip.Addr
-	err   *Error
-	ttl   time.Duration
+	addrs   []netip.Addr
+	err     *Error
+	expires time.Time
+}
+
+func (a *answer) result() ([]netip.Addr, error) {
+	if a.err != nil {
+		return nil, a.err
+	}
+	return a.addrs, nil
 }
 
 // Lookup returns the addresses of host, which is a name or an IP literal (IPv6 with or without
-// brackets) without a port; IPv4 addresses come first unless the Config prefers IPv6, otherwise in
-// the server's order. The slice is shared and must not be modified. It fails with an *Error, or
-// with ctx's error when ctx ends first.
+// brackets) without a port; IPv4 addresses come first, otherwise in the server's order. The slice
+// is shared and must not be modified. It fails with an *Error, or with ctx's error when ctx ends
+// first.
 func (r *Resolver) Lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	if addr, ok := literal(host); ok {
 		return []netip.Addr{addr}, nil
@@ -146,90 +95,114 @@ func (r *Resolver) Lookup(ctx context.Context, host string) ([]netip.Addr, error
 	if err := validName(name); err != nil {
 		return nil, &Error{Host: host, Kind: NotFound, Err: err}
 	}
-	now := r.config.Now()
-	if addrs := r.hosts.lookup(name, now); len(addrs) > 0 {
-		return order(addrs, r.config.PreferIPv6, r.config.NoIPv6), nil
-	}
-
-	r.mu.Lock()
-	if a, ok := r.cache.get(name, now); ok {
-		r.mu.Unlock()
+	if a, ok := r.cache.Get(name); ok && r.now().Before(a.expires) {
 		return a.result()
 	}
-	f := r.board(ctx, name)
-	r.mu.Unlock()
-	return r.await(ctx, f)
-}
-
-func (a *answer) result() ([]netip.Addr, error) {
-	if a.err != nil {
-		return nil, a.err
-	}
-	return a.addrs, nil
-}
-
-// flight is one query under way. Waiting is guarded by the resolver's mutex; answer is written
-// before done is closed.
-type flight struct {
-	name    string
-	waiting int
-	cancel  context.CancelFunc
-	done    chan struct{}
-	answer  answer
-}
-
-// board joins the flight for name, or starts it. The caller holds r.mu. The flight does not end
-// with the context of its first lookup, because others may have joined; it ends with the last one.
-func (r *Resolver) board(ctx context.Context, name string) *flight {
-	if f, ok := r.flights[name]; ok {
-		f.waiting++
-		return f
-	}
 	name = strings.Clone(name) // a substring of a URL, which must not be retained
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	f := &flight{name: name, waiting: 1, cancel: cancel, done: make(chan struct{})}
-	r.flights[name] = f
-	go func() {
-		defer close(f.done)
+	flight := r.flights.DoChan(name, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 		defer cancel()
-		f.answer = r.ask(ctx, name)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.flights[name] == f { // otherwise all lookups have left, and the answer may be incomplete
-			delete(r.flights, name)
-			r.cache.put(name, f.answer, r.config.Now(), r.config.FailureTTL)
-		}
-	}()
-	return f
-}
-
-// await waits for the flight's answer or the end of ctx. The last lookup to leave ends the flight
-// and waits for its goroutine.
-func (r *Resolver) await(ctx context.Context, f *flight) ([]netip.Addr, error) {
+		a := r.ask(ctx, name)
+		a.expires = r.now().Add(r.lifetime(name, a))
+		r.cache.Add(name, a)
+		return a, nil
+	})
 	select {
-	case <-f.done:
-		return f.answer.result()
+	case res := <-flight:
+		return res.Val.(*answer).result()
 	case <-ctx.Done():
+		return nil, fmt.Errorf("resolve %q: %w", name, context.Cause(ctx))
 	}
-	r.mu.Lock()
-	f.waiting--
-	last := f.waiting == 0
-	if last && r.flights[f.name] == f {
-		delete(r.flights, f.name)
-	}
-	r.mu.Unlock()
-	if last {
-		f.cancel()
-		<-f.done
-	}
-	return nil, fmt.Errorf("resolve %q: %w", f.name, context.Cause(ctx))
 }
 
-// Len returns the number of names in the cache, including expired ones not yet removed.
-func (r *Resolver) Len() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.cache.Len()
+// lifetime returns how long an answer is cached.
+func (r *Resolver) lifetime(name string, a *answer) time.Duration {
+	before, ok := r.cache.Peek(name)
+	switch {
+	case a.err == nil:
+		return addressTTL
+	case a.err.Absent() && ok && before.err != nil && before.err.Absent():
+		return absenceTTL
+	default:
+		return failureTTL
+	}
+}
+
+// ask resolves name. One without a dot is looked up in the search domains first, as in
+// resolv.conf(5) with ndots:1.
+func (r *Resolver) ask(ctx context.Context, name string) *answer {
+	if addrs := hostsFile(ctx, name, r.noIPv6); len(addrs) > 0 {
+		return &answer{addrs: addrs}
+	}
+	var failed error
+	var domains []string
+	if !strings.Contains(name, ".") {
+		domains = r.search
+	}
+	for _, domain := range append(slices.Clip(domains), "") {
+		addrs, err := r.askFamilies(ctx, name+"."+domain)
+		if len(addrs) > 0 {
+			return &answer{addrs: addrs}
+		}
+		if err != nil {
+			failed = err
+		}
+	}
+	var timeout net.Error
+	switch {
+	case failed == nil:
+		return &answer{err: &Error{Host: name, Kind: NotFound}}
+	case errors.As(failed, &timeout) && timeout.Timeout():
+		return &answer{err: &Error{Host: name, Kind: Timeout, Err: failed}}
+	default:
+		return &answer{err: &Error{Host: name, Kind: ServerFailure, Err: failed}}
+	}
+}
+
+// askFamilies queries the IPv4 and IPv6 addresses of name concurrently. Without any addresses, the
+// failure of one query takes precedence over the empty answer to the other.
+func (r *Resolver) askFamilies(ctx context.Context, name string) ([]netip.Addr, error) {
+	if r.noIPv6 {
+		return r.askType(ctx, name, dns.TypeA)
+	}
+	var v6 []netip.Addr
+	var err6 error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		v6, err6 = r.askType(ctx, name, dns.TypeAAAA)
+	}()
+	v4, err4 := r.askType(ctx, name, dns.TypeA)
+	if len(v4) > 0 {
+		select {
+		case <-done:
+		case <-time.After(resolutionDelay):
+			return v4, nil
+		}
+	}
+	<-done
+	if err4 == nil {
+		err4 = err6
+	}
+	return append(v4, v6...), err4
+}
+
+// hostsFile returns the addresses of name in the system's hosts file, IPv4 first: Go's resolver
+// consults it before it dials.
+func hostsFile(ctx context.Context, name string, noIPv6 bool) []netip.Addr {
+	local := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("hosts file only")
+	}}
+	found, _ := local.LookupNetIP(ctx, "ip", name)
+	var v4, v6 []netip.Addr
+	for _, addr := range found {
+		if addr = addr.Unmap(); addr.Is4() {
+			v4 = append(v4, addr)
+		} else if !noIPv6 {
+			v6 = append(v6, addr)
+		}
+	}
+	return append(v4, v6...)
 }
 
 // literal parses host as an IP address, with or without brackets. It rejects a zone, which is local

@@ -8,7 +8,8 @@ import (
 )
 
 // Size limits of messages. A message that exceeds one is rejected as a whole; correct senders
-// comply.
+// comply. The lengths of lists are checked before decoding (see counts.go), and by Validate only of
+// messages that are also read from records.
 const (
 	// JobIDSize is the length of a job's ID.
 	JobIDSize = 16
@@ -90,9 +91,6 @@ var errColumn = errors.New("column length differs from its table")
 
 // Validate returns an error if a limit is exceeded.
 func (m *Links) Validate() error {
-	if len(m.GetUrl()) > MaxLinks {
-		return fmt.Errorf("links: %d URLs, at most %d", len(m.GetUrl()), MaxLinks)
-	}
 	if err := table(m.GetJobIds(), m.GetUrl(), m.GetJob(), m.GetHops(), m.GetKind()); err != nil {
 		return fmt.Errorf("links: %w", err)
 	}
@@ -104,9 +102,6 @@ func (m *Links) Validate() error {
 
 // table checks the common columns of Links and Grant.
 func table(ids, urls [][]byte, jobs []uint32, hops, kinds []byte) error {
-	if len(ids) > MaxJobs {
-		return fmt.Errorf("%d jobs, at most %d", len(ids), MaxJobs)
-	}
 	for _, id := range ids {
 		if len(id) != JobIDSize {
 			return fmt.Errorf("job ID of %d bytes", len(id))
@@ -151,14 +146,6 @@ func kindColumn(kinds []byte, want int) error {
 	return nil
 }
 
-// Validate returns an error if a limit is exceeded.
-func (m *LinksReply) Validate() error {
-	if len(m.GetMoved()) > MaxLinks || len(m.GetBusy()) > MaxLinks {
-		return fmt.Errorf("links reply: %d moved, %d busy, at most %d", len(m.GetMoved()), len(m.GetBusy()), MaxLinks)
-	}
-	return nil
-}
-
 func host(name string) error {
 	if name == "" || len(name) > MaxHost {
 		return fmt.Errorf("host of %d bytes", len(name))
@@ -167,9 +154,6 @@ func host(name string) error {
 }
 
 func hosts(names []string) error {
-	if len(names) > MaxHosts {
-		return fmt.Errorf("%d hosts, at most %d", len(names), MaxHosts)
-	}
 	for _, name := range names {
 		if err := host(name); err != nil {
 			return err
@@ -193,9 +177,6 @@ func epoch(e *Epoch) error {
 }
 
 func addrs(list [][]byte) error {
-	if len(list) > MaxAddrs {
-		return fmt.Errorf("%d addresses, at most %d", len(list), MaxAddrs)
-	}
 	for _, addr := range list {
 		if len(addr) != 4 && len(addr) != 16 {
 			return fmt.Errorf("address of %d bytes", len(addr))
@@ -205,9 +186,6 @@ func addrs(list [][]byte) error {
 }
 
 func robots(list []*Robots) error {
-	if len(list) > MaxOrigins {
-		return fmt.Errorf("robots of %d origins, at most %d", len(list), MaxOrigins)
-	}
 	for _, r := range list {
 		if len(r.GetOrigin()) > MaxHost+len("https://") || len(r.GetState()) > MaxRobotsState {
 			return fmt.Errorf("robots: origin of %d bytes, state of %d", len(r.GetOrigin()), len(r.GetState()))

@@ -10,9 +10,6 @@ import (
 
 // Validate returns an error if a limit is exceeded.
 func (m *Session) Validate() error {
-	if len(m.GetHosts()) > MaxHosts || len(m.GetHeld()) > MaxHeld {
-		return fmt.Errorf("session: %d hosts, at most %d; %d held, at most %d", len(m.GetHosts()), MaxHosts, len(m.GetHeld()), MaxHeld)
-	}
 	for _, held := range m.GetHeld() {
 		if err := errors.Join(host(held.GetHost()), epoch(held.GetEpoch())); err != nil {
 			return fmt.Errorf("session: held: %w", err)
@@ -32,8 +29,8 @@ func (m *HostWork) Validate() error {
 		text("back-off", m.GetBackoffReason())); err != nil {
 		return fmt.Errorf("host work: %w", err)
 	}
-	if m.GetWant() > MaxWant || len(m.GetFetched()) > MaxFetched || len(m.GetReturned()) > MaxFetched {
-		return fmt.Errorf("host work: %d wanted, %d fetched, %d returned", m.GetWant(), len(m.GetFetched()), len(m.GetReturned()))
+	if m.GetWant() > MaxWant {
+		return fmt.Errorf("host work: %d wanted, at most %d", m.GetWant(), MaxWant)
 	}
 	for _, u := range m.GetReturned() {
 		if len(u.GetJob()) != JobIDSize {
@@ -69,8 +66,6 @@ func (m *Fetched) Validate() error {
 		return fmt.Errorf("fetched: record ID of %d bytes", len(m.GetRecordId()))
 	case m.GetLeftOut() > MaxLeftOut:
 		return fmt.Errorf("fetched: %d links left out, at most %d", m.GetLeftOut(), MaxLeftOut)
-	case len(m.GetLinks()) > MaxPageLinks:
-		return fmt.Errorf("fetched: %d links, at most %d", len(m.GetLinks()), MaxPageLinks)
 	}
 	for _, url := range m.GetLinks() {
 		if len(url) == 0 || len(url) > link.MaxURL {
@@ -89,22 +84,11 @@ func (m *Fetched) Validate() error {
 
 // Validate returns an error if a limit is exceeded.
 func (m *SessionReply) Validate() error {
-	if len(m.GetGrants()) > MaxHosts || len(m.GetRevoked()) > MaxHeld+MaxHosts {
-		return fmt.Errorf("session reply: %d grants, %d revoked", len(m.GetGrants()), len(m.GetRevoked()))
-	}
-	for _, name := range m.GetRevoked() {
-		if err := host(name); err != nil {
-			return fmt.Errorf("session reply: revoked: %w", err)
-		}
-	}
-	for what, list := range map[string][]string{"moved": m.GetMoved(), "refused": m.GetRefused(), "not renewed": m.GetNotRenewed()} {
-		if len(list) > MaxHeld+MaxHosts {
-			return fmt.Errorf("session reply: %d hosts %s", len(list), what)
-		}
-		for _, name := range list {
-			if err := host(name); err != nil {
-				return fmt.Errorf("session reply: %s: %w", what, err)
-			}
+	for what, list := range map[string][]string{
+		"revoked": m.GetRevoked(), "moved": m.GetMoved(), "refused": m.GetRefused(), "not renewed": m.GetNotRenewed(),
+	} {
+		if err := hosts(list); err != nil {
+			return fmt.Errorf("session reply: %s: %w", what, err)
 		}
 	}
 	for _, grant := range m.GetGrants() {
@@ -146,9 +130,6 @@ func (m *LeaseNote) Validate() error {
 // Validate returns an error if a limit is exceeded.
 func (m *Grant) Validate() error {
 	n := len(m.GetUrl())
-	if n > MaxGrant {
-		return fmt.Errorf("grant: %d URLs, at most %d", n, MaxGrant)
-	}
 	if err := errors.Join(host(m.GetHost()), epoch(m.GetEpoch()), addrs(m.GetAddrs()), robots(m.GetRobots()),
 		text("back-off", m.GetBackoffReason()), table(m.GetJobIds(), m.GetUrl(), m.GetJob(), m.GetHops(), m.GetKind())); err != nil {
 		return fmt.Errorf("grant: %w", err)
@@ -168,14 +149,6 @@ func (m *Grant) Validate() error {
 func (m *Offer) Validate() error {
 	if err := hosts(m.GetHosts()); err != nil {
 		return fmt.Errorf("offer: %w", err)
-	}
-	return nil
-}
-
-// Validate returns an error if a limit is exceeded.
-func (m *OfferReply) Validate() error {
-	if len(m.GetDeclined()) > MaxHosts {
-		return fmt.Errorf("offer reply: %d declined", len(m.GetDeclined()))
 	}
 	return nil
 }
@@ -277,9 +250,6 @@ func (m *JobRequest) Validate() error {
 	if !m.GetList() && m.GetPost() == nil && len(m.GetId()) != JobIDSize {
 		return fmt.Errorf("job request: ID of %d bytes", len(m.GetId()))
 	}
-	if len(m.GetAsk()) > MaxAsk {
-		return fmt.Errorf("job request: %d standings requested, at most %d", len(m.GetAsk()), MaxAsk)
-	}
 	for _, id := range m.GetAsk() {
 		if len(id) != JobIDSize {
 			return fmt.Errorf("job request: ID of %d bytes", len(id))
@@ -303,12 +273,6 @@ func stateSignature(sig []byte) error {
 
 // Validate returns an error if a limit is exceeded.
 func (m *JobReply) Validate() error {
-	if len(m.GetJobs()) > MaxJobList {
-		return fmt.Errorf("job reply: %d jobs, at most %d", len(m.GetJobs()), MaxJobList)
-	}
-	if len(m.GetStandings()) > MaxAsk {
-		return fmt.Errorf("job reply: %d standings, at most %d", len(m.GetStandings()), MaxAsk)
-	}
 	for _, s := range m.GetStandings() {
 		if len(s.GetId()) != JobIDSize {
 			return fmt.Errorf("job reply: ID of %d bytes", len(s.GetId()))

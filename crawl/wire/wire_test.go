@@ -10,6 +10,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/sizelimit"
 )
 
 type message interface {
@@ -131,8 +132,16 @@ func TestValidate(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if err := test.m.Validate(); (err == nil) != test.ok {
-				t.Errorf("Validate: %v, want ok %v", err, test.ok)
+			raw, err := proto.Marshal(test.m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := test.m.ProtoReflect().New().Interface().(message)
+			if err = sizelimit.Unmarshal(raw, m); err == nil {
+				err = m.Validate()
+			}
+			if (err == nil) != test.ok {
+				t.Errorf("error %v, want ok %v", err, test.ok)
 			}
 		})
 	}
@@ -183,7 +192,7 @@ func FuzzValidate(f *testing.F) {
 
 func kinds() []message {
 	return []message{
-		&wire.Links{}, &wire.LinksReply{}, &wire.Session{}, &wire.SessionReply{}, &wire.Offer{}, &wire.OfferReply{}, &wire.Probe{},
+		&wire.Links{}, &wire.Session{}, &wire.SessionReply{}, &wire.Offer{}, &wire.Probe{},
 		&wire.ProbeReply{}, &wire.JobSpec{}, &wire.Job{}, &wire.JobRequest{}, &wire.JobReply{}, &wire.LeaseNote{},
 	}
 }

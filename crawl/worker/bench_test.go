@@ -56,7 +56,7 @@ func (f instant) Get(_ context.Context, req *fetch.Request) (*fetch.Response, er
 // way from the frontier to the report.
 func BenchmarkFetchers(b *testing.B) {
 	x := newWorld(b, nil, []string{"http://a.example/"}, func(x *world) {
-		x.cfg.Politeness.Delay, x.cfg.MaxInFlight, x.cfg.Capacity, x.cfg.Fetchers = 0, 1<<12, 1<<16, 16
+		x.cfg.Politeness.Delay, x.cfg.MaxInFlight, x.cfg.Sessions.Capacity, x.cfg.Fetchers = 0, 1<<12, 1<<16, 16
 		x.deps.Owners, x.deps.Fetch = &endless{id: x.spec.ID}, instant{netip.MustParseAddrPort("127.0.0.1:80")}
 		x.deps.Archive, x.deps.Content, x.deps.Clock = nothing{}, nothing{}, nil
 		x.cfg.StopTimeout = time.Second

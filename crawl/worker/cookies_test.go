@@ -117,7 +117,8 @@ func TestCookieValues(t *testing.T) {
 	}
 }
 
-// TestCookiesAreBounded checks that a host that sets ever more cookies keeps the last ones only.
+// TestCookiesAreBounded checks that a host that sets ever more cookies gets a bounded number of
+// them.
 func TestCookiesAreBounded(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		var seeds []string

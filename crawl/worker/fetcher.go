@@ -162,7 +162,7 @@ func (f *fetcher) get(ctx context.Context, v *visits.Visit, req *fetch.Request) 
 		}
 		return v.Spend(time.Now(), addr)
 	}
-	if cookie := v.CookieField(req.URL, time.Now()); cookie != "" && link.Host(req.URL) == v.Lease.Host {
+	if cookie := v.CookieField(req.URL); cookie != "" && link.Host(req.URL) == v.Lease.Host {
 		req.Header = http.Header{"Cookie": {cookie}}
 	}
 	w.stats.requests.Add(1)
@@ -200,7 +200,7 @@ func (f *fetcher) fetch(ctx context.Context, v *visits.Visit) {
 		f.ended(v, visits.Failed{Err: err, Took: took})
 		return
 	}
-	if v.StoreCookies(req.URL, resp, now) {
+	if v.StoreCookies(req.URL, resp) {
 		if again := v.Again(resp, took); again != nil {
 			resp.Release()
 			room.Release()
@@ -229,7 +229,7 @@ func (f *fetcher) ask(ctx context.Context, v *visits.Visit) {
 	if err == nil {
 		defer resp.Release()
 		if !q.Across {
-			v.StoreCookies(q.URL, resp, time.Now())
+			v.StoreCookies(q.URL, resp)
 		}
 	}
 	if fe, ok := errors.AsType[*fetch.Error](err); ok && fe.Answered != nil && fe.Answered.Status >= 300 {

@@ -111,7 +111,7 @@ func TestOutcomes(t *testing.T) {
 func TestArchiveNoIndex(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		const url = "http://a.example/"
-		x := newWorld(t, fixed(map[string]string{"/": "<meta name=robots content=noindex>text"}), []string{url}, func(x *world) { x.cfg.ArchiveNoIndex = true })
+		x := newWorld(t, fixed(map[string]string{"/": "<meta name=robots content=noindex>text"}), []string{url}, func(x *world) { x.cfg.Pages.ArchiveNoIndex = true })
 		x.crawl()
 		if got := link.Outcome(x.done(url).GetOutcome()); got != link.OutcomeOK || len(x.archive.saved) != 1 {
 			t.Errorf("outcome %v, %d records; want ok and one", got, len(x.archive.saved))
@@ -173,7 +173,7 @@ func TestDuplicateBecomesRevisit(t *testing.T) {
 				x := newWorld(t, fixed(map[string]string{
 					"a.example/": "<a href=/same>", "b.example/": "<p><a href=http://a.example/>", "/same": "the same <a href=next>", "/next": "Content-Type: text/plain|end",
 					"b.example/next": "Content-Type: text/plain|the other end",
-				}), []string{"http://a.example/", "http://b.example/"}, func(x *world) { x.cfg.DuplicatesDrop = tt.drop })
+				}), []string{"http://a.example/", "http://b.example/"}, func(x *world) { x.cfg.Pages.DuplicatesDrop = tt.drop })
 				x.crawl()
 				x.owner("b.example").add("http://b.example/same", 1, 0, link.KindPage)
 				x.rerun()
@@ -205,7 +205,7 @@ func TestDuplicateBecomesRevisit(t *testing.T) {
 func (x *world) rerun() {
 	x.t.Helper()
 	synctest.Wait() // for offers to the worker before
-	x.cfg.Incarnation++
+	x.cfg.Sessions.Incarnation++
 	var err error
 	if x.worker, err = New(x.cfg, x.deps); err != nil {
 		x.t.Fatal(err)
@@ -225,7 +225,7 @@ func TestSameBodyAtOnce(t *testing.T) {
 		{"confirmed in time", func(*world) {}, map[link.Outcome]int{link.OutcomeOK: 2, link.OutcomeDuplicate: 1}, 0},
 		{"never confirmed: archived again", func(x *world) { x.content.deaf = true }, map[link.Outcome]int{link.OutcomeOK: 3}, 1},
 		{"nobody answers: archived again", func(x *world) { x.content.failing = true }, map[link.Outcome]int{link.OutcomeOK: 3}, 3},
-		{"too much parked: archived again", func(x *world) { x.cfg.MaxParked = 10; x.content.deaf = true }, map[link.Outcome]int{link.OutcomeOK: 3}, 1},
+		{"too much parked: archived again", func(x *world) { x.cfg.Pages.MaxParked = 10; x.content.deaf = true }, map[link.Outcome]int{link.OutcomeOK: 3}, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			crawltest.Bubble(t, func(t *testing.T) {
@@ -302,9 +302,9 @@ func TestLittleMemory(t *testing.T) {
 				fmt.Fprint(rw, big)
 			}
 		}, []string{"http://a.example/", "http://b.example/", "http://c.example/"}, func(x *world) {
-			x.cfg.MaxMemory = 60 << 10
+			x.cfg.Pages.MaxMemory = 60 << 10
 			x.content.failing = true
-			x.cfg.ClaimLinger = 50 * time.Millisecond
+			x.cfg.Pages.ClaimLinger = 50 * time.Millisecond
 		})
 		x.crawl()
 		if got := x.outcomes(); got[link.OutcomeOK] != 900 {

@@ -60,7 +60,7 @@ func TestHandoff(t *testing.T) {
 			crawltest.Bubble(t, func(t *testing.T) {
 				x := newWorld(t, site(300), []string{"http://a.example/"}, func(x *world) {
 					x.cfg.Politeness = frontier.Config{Delay: 100 * time.Millisecond, Factor: -1}
-					x.cfg.Horizon = 10 * time.Second // the window outlasts the lease
+					x.cfg.Sessions.Horizon = 10 * time.Second // the window outlasts the lease
 				})
 				lastAt := x.lastAsked()
 				var movedAt, last time.Time

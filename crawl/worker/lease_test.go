@@ -34,7 +34,7 @@ func TestLapseStopsRequests(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, site(100_000), []string{"http://a.example/"}, func(x *world) {
 			x.cfg.Politeness = frontier.Config{Delay: 100 * time.Millisecond, Factor: -1}
-			x.cfg.Horizon = 30 * time.Second // the lease is to end before the window does
+			x.cfg.Sessions.Horizon = 30 * time.Second // the lease is to end before the window does
 		})
 		var silentAt, lastAt time.Time
 		var stats Stats

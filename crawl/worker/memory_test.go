@@ -38,8 +38,8 @@ func TestLargeBodies(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		var most int64
 		x := newWorld(t, bigSite(pages, large), manyHosts(hosts), func(x *world) {
-			x.cfg.MaxMemory = bound
-			x.cfg.ClaimLinger = 50 * time.Millisecond
+			x.cfg.Pages.MaxMemory = bound
+			x.cfg.Pages.ClaimLinger = 50 * time.Millisecond
 			inner := x.deps.Events
 			x.deps.Events = func(e Event) {
 				inner(e)
@@ -85,7 +85,7 @@ func TestReportsAreBounded(t *testing.T) {
 				fmt.Fprintf(rw, "<a href=/%d/%s>x</a>\n", i, strings.Repeat("long", 400))
 			}
 		}, manyHosts(hosts), func(x *world) {
-			x.cfg.MaxMemory, x.cfg.MaxReportBytes = bound, bound
+			x.cfg.Pages.MaxMemory, x.cfg.Sessions.MaxReportBytes = bound, bound
 			inner := x.deps.Events
 			x.deps.Events = func(e Event) {
 				inner(e)
@@ -139,7 +139,7 @@ func TestDripsHoldNoMemory(t *testing.T) {
 						return
 					}
 				}
-			}, manyHosts(6), func(x *world) { x.cfg.MaxMemory = 1 << 20 })
+			}, manyHosts(6), func(x *world) { x.cfg.Pages.MaxMemory = 1 << 20 })
 			start := time.Now()
 			if err := x.run(func() bool {
 				x.mu.Lock()

@@ -488,7 +488,7 @@ func TestGiveBack(t *testing.T) {
 
 // TestOfferBeyondCapacity declines.
 func TestOfferBeyondCapacity(t *testing.T) {
-	x := newWorld(t, site(1), []string{"http://a.example/"}, func(x *world) { x.cfg.MaxHosts = 2 })
+	x := newWorld(t, site(1), []string{"http://a.example/"}, func(x *world) { x.cfg.Sessions.MaxHosts = 2 })
 	if declined := x.worker.Offer("owner", []string{"a.example", "b.example", "c.example", "a.example"}); len(declined) != 1 || declined[0] != 2 {
 		t.Errorf("declined %v, want the third", declined)
 	}
@@ -500,7 +500,7 @@ func TestOfferBeyondCapacity(t *testing.T) {
 // TestDomainLeavesRoom: a registrable domain of any number of hosts leaves room for those of
 // others, and has its place again once a host is given back.
 func TestDomainLeavesRoom(t *testing.T) {
-	x := newWorld(t, site(1), []string{"http://a.example/"}, func(x *world) { x.cfg.MaxHosts = 8 })
+	x := newWorld(t, site(1), []string{"http://a.example/"}, func(x *world) { x.cfg.Sessions.MaxHosts = 8 })
 	w := x.worker
 	var farm []string
 	for i := range 10 {
@@ -562,7 +562,7 @@ func TestArchiveFailsWhileMemoryIsFull(t *testing.T) {
 				fmt.Fprint(rw, big)
 			}
 		}, []string{"http://a.example/", "http://b.example/", "http://c.example/", "http://d.example/"}, func(x *world) {
-			x.cfg.MaxMemory = 50 << 10
+			x.cfg.Pages.MaxMemory = 50 << 10
 		})
 		if err := x.run(func() bool {
 			if x.worker.Stats().Pages > 20 {

@@ -36,7 +36,7 @@ func TestPiecesFit(t *testing.T) {
 	x := newWorld(t, site(1), []string{"http://a.example/"})
 	lease, ref := &session.Lease{Host: "a.example"}, &reports.Job{}
 	it := reports.Item{Job: ref, URL: "http://a.example/map.xml", Kind: link.KindSitemap}
-	f := reports.NewFollower(x.worker.known)
+	f := reports.NewFollower(x.worker.cfg.Known)
 	r := reports.New(lease, &it, link.OutcomeOK)
 	r.Fetched.Etag, r.Fetched.Detail = strings.Repeat("e", wire.MaxText), strings.Repeat("d", wire.MaxText)
 	var links []link.Link

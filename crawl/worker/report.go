@@ -7,7 +7,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
-	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
 // reportQueued updates the size of the outbox after a report was added. The caller holds the mutex.
@@ -22,14 +21,14 @@ func (w *Worker) reportQueued(now time.Time) {
 // waits for it to shrink. The caller holds the worker's mutex.
 func (w *Worker) weigh() {
 	sum := w.sessions.UnackedBytes()
-	if before := w.telling.Swap(sum); before >= w.cfg.MaxReportBytes && sum < w.cfg.MaxReportBytes {
+	if before := w.telling.Swap(sum); before >= w.cfg.Sessions.MaxReportBytes && sum < w.cfg.Sessions.MaxReportBytes {
 		w.idle.wakeAll()
 		w.pipe.GoOn()
 	}
 }
 
 // reportsFull reports whether the outbox is full, so that acknowledgments must come first.
-func (w *Worker) reportsFull() bool { return w.telling.Load() >= w.cfg.MaxReportBytes }
+func (w *Worker) reportsFull() bool { return w.telling.Load() >= w.cfg.Sessions.MaxReportBytes }
 
 // event counts an outcome and calls the Events callback.
 func (w *Worker) event(r *reports.Report, links int) {
@@ -59,15 +58,6 @@ func (f finisher) Report(r *reports.Report, links int) {
 	w.event(r, links)
 }
 
-// Leave implements pages.Worker.
-func (f finisher) Leave(l *session.Lease, it *reports.Item) {
-	w, now := f.w, time.Now()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.visits.Unprocessed(now, l, it)
-	w.wakeNext(now)
-}
-
 // Laden implements pages.Worker.
 func (f finisher) Laden() bool { return f.w.reportsFull() }
 
@@ -80,7 +70,7 @@ func (f finisher) Resting() bool {
 		return false
 	}
 	due := w.visits.Frontier().Due()
-	return due.IsZero() || time.Until(due) > w.cfg.ClaimLinger || w.visits.Laden()
+	return due.IsZero() || time.Until(due) > w.cfg.Pages.ClaimLinger || w.visits.Laden()
 }
 
 // Begin implements pages.Worker.

@@ -72,7 +72,7 @@ func (k speaker) run(ctx context.Context) {
 // disk is slow, here or at the owner.
 func (k speaker) renew(ctx context.Context) {
 	w := k.w
-	ticker := time.NewTicker(w.cfg.TTL / 8)
+	ticker := time.NewTicker(w.cfg.Sessions.TTL / 8)
 	defer ticker.Stop()
 	for {
 		select {
@@ -87,7 +87,7 @@ func (k speaker) renew(ctx context.Context) {
 		if m == nil {
 			continue
 		}
-		call, cancel := context.WithTimeout(ctx, w.cfg.TTL/4)
+		call, cancel := context.WithTimeout(ctx, w.cfg.Sessions.TTL/4)
 		reply, err := w.deps.Owners.Session(call, k.s.Owner(), m)
 		cancel()
 		if err == nil && reply.Validate() == nil {
@@ -117,7 +117,7 @@ func (k speaker) exchange(ctx context.Context) {
 	w.mu.Unlock()
 	w.pipe.Confirm(t.Reports)
 
-	call, cancel := context.WithTimeout(ctx, w.cfg.CallTimeout)
+	call, cancel := context.WithTimeout(ctx, w.cfg.callTimeout())
 	sent := w.clock.Now()
 	reply, err := w.deps.Owners.Session(call, s.Owner(), t.Message)
 	took := w.clock.Now() - sent
@@ -134,7 +134,7 @@ func (k speaker) exchange(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(t.Reports) > 0 {
-		s.Timed(min(took, w.cfg.CallTimeout)) // the clock counts suspend
+		s.Timed(min(took, w.cfg.callTimeout())) // the clock counts suspend
 	}
 	n.Stored(reply)
 	w.granting = refs
@@ -183,7 +183,7 @@ func (d driver) Wake(s *session.Session) {
 }
 
 // Acknowledged implements visits.Driver.
-func (d driver) Acknowledged(r *session.Report) { d.w.known.Acknowledged(r) }
+func (d driver) Acknowledged(r *session.Report) { d.w.cfg.Known.Acknowledged(r) }
 
 // Job implements visits.Driver.
 func (d driver) Job(id job.ID) *reports.Job {

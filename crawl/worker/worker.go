@@ -25,7 +25,6 @@ type Worker struct {
 	deps  Deps
 	log   *slog.Logger
 	clock Clock
-	known *reports.Known
 	jobs  *reports.Jobs
 	stats stats
 	pipe  *pages.Pipeline
@@ -60,7 +59,7 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	cfg.fill()
+	cfg.complete()
 	if deps.Owners == nil || deps.Fetch == nil || deps.Archive == nil || deps.Content == nil || deps.Jobs == nil {
 		return nil, errors.New("worker deps: Owners, Fetch, Archive, Content and Jobs are required")
 	}
@@ -73,16 +72,21 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	if deps.Clock == nil {
 		deps.Clock = clock.New()
 	}
+	cfg.Known, cfg.Estimates = reports.NewKnown(knownLinks), deps.Estimates
+	shared := newPermits(&cfg, deps.Permits)
+	if shared != nil {
+		cfg.Permits = shared
+	}
 	w := &Worker{
-		cfg: cfg, deps: deps, log: deps.Log, clock: deps.Clock, known: reports.NewKnown(cfg.KnownLinks), jobs: reports.NewJobs(deps.Jobs),
-		permits: newPermits(&cfg, deps.Permits), slot: make(chan struct{}, 1), watch: make(chan struct{}, 1), quiet: make(chan struct{}, 1),
+		cfg: cfg, deps: deps, log: deps.Log, clock: deps.Clock, jobs: reports.NewJobs(deps.Jobs),
+		permits: shared, slot: make(chan struct{}, 1), watch: make(chan struct{}, 1), quiet: make(chan struct{}, 1),
 		speakers: make(map[*session.Session]chan struct{}),
 	}
 	w.idle = idlers{mu: &w.mu}
-	w.visits = visits.New(w.decisions(), driver{w})
+	w.visits = visits.New(cfg.Config, driver{w})
 	w.sessions = w.visits.Sessions()
-	w.pipe = pages.NewPipeline(cfg.pages(), pages.Deps{
-		Archive: deps.Archive, Content: deps.Content, Known: w.known, Log: w.log,
+	w.pipe = pages.NewPipeline(cfg.Pages, pages.Deps{
+		Archive: deps.Archive, Content: deps.Content, Known: cfg.Known, Log: w.log,
 	}, finisher{w})
 	return w, nil
 }
@@ -155,7 +159,6 @@ func (w *Worker) stop(ctx context.Context) {
 	w.sessions.CloseAll(time.Now())
 	w.idle.wakeAll()
 	w.mu.Unlock()
-	w.pipe.Hasten()
 
 	part, cancelPart := context.WithTimeout(whole, limit/3)
 	ended := wait(part, w.fetchers.Wait)
@@ -164,7 +167,9 @@ func (w *Worker) stop(ctx context.Context) {
 		w.BreakOff()
 		wait(whole, w.fetchers.Wait)
 	}
-	w.pipe.Drain(whole)
+	part, cancelPart = context.WithTimeout(whole, limit/3)
+	w.pipe.Drain(part)
+	cancelPart()
 	w.mu.Lock()
 	w.sessions.Speak(time.Now())
 	w.mu.Unlock()
@@ -303,7 +308,7 @@ func (w *Worker) Resume() {
 }
 
 // Capacity is the number of URLs that the worker accepts, Backlog the number that it holds.
-func (w *Worker) Capacity() int { return w.cfg.Capacity }
+func (w *Worker) Capacity() int { return w.cfg.Sessions.Capacity }
 
 // Backlog is the number of URLs held.
 func (w *Worker) Backlog() int {
@@ -322,7 +327,7 @@ func (w *Worker) Paused() bool {
 // watchLeases drops leases that have expired. The lease clock counts the time for which the process
 // was stopped or suspended.
 func (w *Worker) watchLeases(ctx context.Context) {
-	period := min(250*time.Millisecond, w.cfg.TTL/16)
+	period := min(250*time.Millisecond, w.cfg.Sessions.TTL/16)
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
 	for {

@@ -59,9 +59,9 @@ func newWorld(t testing.TB, handler http.HandlerFunc, seeds []string, change ...
 		owners: make(map[string]*testOwner), routes: make(map[string]string), gaps: make(map[string]time.Duration),
 		ends: make(map[string]time.Time), open: make(map[string]int), asked: make(map[string]int), events: make(map[string]Event),
 	}
-	x.cfg = Config{
-		Incarnation: 1, Agent: "apoidea", Politeness: frontier.Config{Delay: lab, Factor: -1}, Fetchers: 8, Processors: 2,
-	}
+	x.cfg = DefaultConfig(8)
+	x.cfg.Sessions.Incarnation, x.cfg.Agent, x.cfg.Pages.Processors = 1, "apoidea", 2
+	x.cfg.Politeness = frontier.Config{Delay: lab, Factor: -1}
 	listener := newPipeListener()
 	x.listener = listener
 	server := &http.Server{Handler: http.HandlerFunc(x.serve)}

@@ -4,6 +4,6 @@ package clock
 
 import "time"
 
-// newMono returns Go's monotonic clock, which stops during suspend on some systems; the wall clock
+// monotonic reads Go's monotonic clock, which stops during suspend on some systems; the wall clock
 // compensates.
-func newMono() (mono func() time.Duration, forget func()) { return since, func() {} }
+func monotonic() time.Duration { return since() }

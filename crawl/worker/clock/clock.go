@@ -14,8 +14,6 @@ const (
 	// readSpread bounds the time between the readings around that of the wall clock; above it the
 	// process was interrupted between them.
 	readSpread = time.Millisecond
-	// askEvery is how long a measured difference between the kernel's clock and Go's is used.
-	askEvery = 10 * time.Millisecond
 )
 
 // System is a monotonic clock that counts suspend where the system has one, plus whatever the wall
@@ -23,9 +21,7 @@ const (
 type System struct {
 	mu sync.Mutex // guards all
 
-	mono   func() time.Duration
-	forget func() // makes mono check again whether the machine slept
-	wall   func() time.Duration
+	mono, wall func() time.Duration
 
 	start time.Duration // of mono
 	ahead time.Duration // wall minus mono, as last measured
@@ -35,12 +31,11 @@ type System struct {
 
 // New returns a clock at zero.
 func New() *System {
-	mono, forget := newMono()
-	return newClock(mono, forget, func() time.Duration { return time.Duration(time.Now().UnixNano()) })
+	return newClock(monotonic, func() time.Duration { return time.Duration(time.Now().UnixNano()) })
 }
 
-func newClock(mono func() time.Duration, forget func(), wall func() time.Duration) *System {
-	c := &System{mono: mono, forget: forget, wall: wall}
+func newClock(mono, wall func() time.Duration) *System {
+	c := &System{mono: mono, wall: wall}
 	m, w := c.read()
 	c.start, c.ahead = m, w-m
 	return c
@@ -63,10 +58,6 @@ func (c *System) Now() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	mono, wall := c.read()
-	if d := wall - mono - c.ahead; d > clockStep || d < -clockStep {
-		c.forget()
-		mono, wall = c.read()
-	}
 	switch d := wall - mono - c.ahead; {
 	case d > clockStep:
 		c.extra += d

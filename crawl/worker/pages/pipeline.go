@@ -2,6 +2,7 @@ package pages
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -27,14 +28,13 @@ type Pipeline struct {
 	mu       sync.Mutex
 	work     *sync.Cond // work for a processor is available
 	memory   memory
-	fresh    fifo // before their first step
-	answered fifo // whose claim is answered
-	pages    int  // in the pipeline
-	busy     int  // processors at the first step
-	working  int  // pages from their first step on
-	large    int  // of these, large ones that a processor has in hand
-	refused  bool // a fetcher was refused memory
-	hasty    bool // large pages are skipped, to be fetched again
+	fresh    []*Page // before their first step
+	answered []*Page // whose claim is answered
+	pages    int     // in the pipeline
+	busy     int     // processors at the first step
+	working  int     // pages from their first step on
+	large    int     // of these, large ones that a processor has in hand
+	refused  bool    // a fetcher was refused memory
 	closed   bool
 	quiet    chan struct{} // closed when the last page has left
 }
@@ -100,16 +100,10 @@ func (l *Pipeline) Drain(ctx context.Context) {
 // fetch.FreeBody long; no exchange begins while Full.
 func (l *Pipeline) Push(p *Page) {
 	l.mu.Lock()
-	l.pages++
-	if l.leaves(p) {
-		l.working++ // until done
-		l.mu.Unlock()
-		l.leave(p)
-		return
-	}
 	defer l.mu.Unlock()
+	l.pages++
 	l.memory.keep(p.held, p.size)
-	l.fresh.push(p)
+	l.fresh = append(l.fresh, p)
 	l.work.Signal()
 }
 
@@ -123,7 +117,7 @@ func (l *Pipeline) process() {
 			return
 		}
 		large := p.large() // its bytes are gone at the end
-		if (answered || l.first(&x, p)) && !l.left(p) {
+		if answered || l.first(&x, p) {
 			l.finish(f, p)
 		}
 		if large {
@@ -148,8 +142,9 @@ func (l *Pipeline) next() (p *Page, answered, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for !l.closed {
-		if p = l.answered.first(l.mayBegin); p != nil {
-			answered = true
+		if i := slices.IndexFunc(l.answered, l.mayBegin); i >= 0 {
+			p, answered = l.answered[i], true
+			l.answered = slices.Delete(l.answered, i, i+1)
 		} else {
 			p = l.oldest()
 		}
@@ -170,56 +165,22 @@ const largePage = 1 << 20
 
 func (l *Pipeline) mayBegin(p *Page) bool { return !p.large() || l.large == 0 }
 
-// leaves reports whether a page is skipped, to be fetched again: the worker is about to stop, and a
-// large page takes up to a second on a busy machine.
-func (l *Pipeline) leaves(p *Page) bool { return l.hasty && p.large() }
-
-// Hasten skips the large pages: those that wait at once, others as they arrive, and those in hand
-// before their next step.
-func (l *Pipeline) Hasten() {
-	l.mu.Lock()
-	l.hasty = true
-	var left []*Page
-	for _, q := range []*fifo{&l.fresh, &l.answered} {
-		for p := q.first(l.leaves); p != nil; p = q.first(l.leaves) {
-			left = append(left, p)
-			if q != &l.answered {
-				l.working++ // until done
-			}
-		}
-	}
-	l.mu.Unlock()
-	for _, p := range left {
-		l.leave(p)
-	}
-}
-
-// left skips a page in hand if leaves reports so.
-func (l *Pipeline) left(p *Page) bool {
-	l.mu.Lock()
-	leaves := l.leaves(p)
-	l.mu.Unlock()
-	if leaves {
-		l.leave(p)
-	}
-	return leaves
-}
-
 // oldest takes the page for the first step that has waited longest; nil if there is none, or no
 // memory for its links yet.
 func (l *Pipeline) oldest() *Page {
 	if l.worker.Laden() {
 		return nil
 	}
-	p := l.fresh.peek(l.mayBegin)
-	if p == nil {
+	i := slices.IndexFunc(l.fresh, l.mayBegin)
+	if i < 0 {
 		return nil
 	}
 	if !l.memory.fits(0) && l.working > 0 {
 		l.claims.urge() // the pages being processed free memory
 		return nil
 	}
-	l.fresh.remove(p)
+	p := l.fresh[i]
+	l.fresh = slices.Delete(l.fresh, i, i+1)
 	l.busy++
 	l.working++
 	return p
@@ -230,27 +191,16 @@ func (l *Pipeline) first(x *extract.Extractor, p *Page) bool {
 	l.read(x, p)
 	l.mu.Lock()
 	l.busy--
-	leaves := l.leaves(p)
 	p.size += p.linkBytes()
 	l.memory.keep(p.held, p.size)
-	last, scarce := l.busy == 0 && l.fresh.len() == 0, len(l.memory.waiting) > 0
+	last, scarce := l.busy == 0 && len(l.fresh) == 0, len(l.memory.waiting) > 0
 	l.mu.Unlock()
-	if leaves {
-		l.leave(p)
-		return false
-	}
 	if !p.asked {
 		return true
 	}
 	// At the end of all work there is no batch to wait for, and bodies may wait for the page's memory.
 	l.claims.add(p, scarce || last && l.worker.Resting())
 	return false
-}
-
-// leave removes a page that is not reported: it is fetched again.
-func (l *Pipeline) leave(p *Page) {
-	l.worker.Leave(p.lease, &p.item)
-	l.done(p)
 }
 
 // done removes a page.
@@ -272,68 +222,9 @@ func (l *Pipeline) done(p *Page) {
 // answer queues pages whose claim is answered.
 func (l *Pipeline) answer(batch []*Page) {
 	l.mu.Lock()
-	var left []*Page
-	for _, p := range batch {
-		if l.leaves(p) {
-			left = append(left, p)
-			continue
-		}
-		l.answered.push(p)
-	}
+	defer l.mu.Unlock()
+	l.answered = append(l.answered, batch...)
 	l.work.Broadcast()
-	l.mu.Unlock()
-	for _, p := range left {
-		l.leave(p)
-	}
-}
-
-// fifo is a queue that reuses its memory.
-type fifo struct {
-	items []*Page
-	head  int
-}
-
-func (q *fifo) len() int { return len(q.items) - q.head }
-
-func (q *fifo) push(p *Page) {
-	if q.head > 0 && len(q.items) == cap(q.items) {
-		n := copy(q.items, q.items[q.head:])
-		clear(q.items[n:])
-		q.items, q.head = q.items[:n], 0
-	}
-	q.items = append(q.items, p)
-}
-
-// peek returns the first page that is ok, nil if none is.
-func (q *fifo) peek(ok func(*Page) bool) *Page {
-	for _, p := range q.items[q.head:] {
-		if ok(p) {
-			return p
-		}
-	}
-	return nil
-}
-
-// first is peek, and removes the page.
-func (q *fifo) first(ok func(*Page) bool) *Page {
-	p := q.peek(ok)
-	if p != nil {
-		q.remove(p)
-	}
-	return p
-}
-
-// remove removes a page; those before it move up.
-func (q *fifo) remove(p *Page) {
-	at := q.head
-	for q.items[at] != p {
-		at++
-	}
-	copy(q.items[q.head+1:at+1], q.items[q.head:at])
-	q.items[q.head] = nil
-	if q.head++; q.head == len(q.items) {
-		q.items, q.head = q.items[:0], 0
-	}
 }
 
 func poke(c chan struct{}) {

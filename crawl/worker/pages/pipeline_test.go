@@ -29,7 +29,6 @@ type tester struct {
 
 	mu      sync.Mutex
 	told    []*reports.Report
-	left    int
 	saved   int
 	broken  error
 	refuse  error         // what the archive says
@@ -44,7 +43,7 @@ func newTest(t testing.TB, change ...func(*Config)) *tester {
 	}
 	x := &tester{spec: spec, known: reports.NewKnown(1 << 10), verdict: func() Answer { return Answer{} }}
 	cfg := Config{
-		Agent: "apoidea", Processors: 2, MaxMemory: 32 << 20, ClaimLinger: 100 * time.Millisecond, ClaimBatch: 64, WaitFor: 2 * time.Second, MaxParked: 8 << 20,
+		Agent: "apoidea", Processors: 2, MaxMemory: 32 << 20, ClaimLinger: 100 * time.Millisecond, MaxParked: 8 << 20,
 	}
 	for _, fn := range change {
 		fn(&cfg)
@@ -63,11 +62,6 @@ func (x *tester) Report(r *reports.Report, _ int) {
 	x.told = append(x.told, r)
 }
 
-func (x *tester) Leave(*session.Lease, *reports.Item) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.left++
-}
 func (x *tester) Laden() bool   { return false }
 func (x *tester) Resting() bool { return true }
 func (x *tester) Begin()        {}
@@ -149,50 +143,6 @@ func TestOutcomes(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestHastyStop: at a stop large pages are left wherever they are, those that come later too; short
-// ones are worked on.
-func TestHastyStop(t *testing.T) {
-	crawltest.Bubble(t, func(t *testing.T) {
-		x := newTest(t)
-		l := x.pipe
-		pageOf := func(size int) *Page {
-			return New(&session.Lease{Host: "a.example"}, &reports.Item{Job: &reports.Job{}}, &fetch.Response{Body: make([]byte, size)}, l.BodyMemory(), 0, 0)
-		}
-		answered := func(p *Page) {
-			l.mu.Lock()
-			l.pages++
-			l.working++
-			l.mu.Unlock()
-			l.answer([]*Page{p})
-		}
-		l.Push(pageOf(largePage + 1))
-		l.Push(pageOf(10))
-		answered(pageOf(20))
-		answered(pageOf(largePage + 1))
-		l.Push(pageOf(largePage + 1))
-		hand, _, ok := l.next() // the short answered one
-		if !ok || len(hand.resp.Body) != 20 {
-			t.Fatalf("a page of %d bytes was begun", len(hand.resp.Body))
-		}
-		l.Hasten()
-		answered(pageOf(largePage + 1))
-		l.Push(pageOf(largePage + 1))
-		if p, _, ok := l.next(); !ok || len(p.resp.Body) != 10 {
-			t.Fatalf("a page of %d bytes was begun, want 10", len(p.resp.Body))
-		}
-		if x.left != 5 || l.pages != 2 || l.working != 2 || l.memory.used() > 100_000 {
-			t.Errorf("%d pages are left; %d pages, %d worked on, %d bytes", x.left, l.pages, l.working, l.memory.used())
-		}
-		if big := pageOf(largePage + 1); !l.left(big) {
-			t.Error("a large page in hand is worked on")
-		}
-		l.Close()
-		if p, _, ok := l.next(); ok {
-			t.Errorf("a page of %d bytes was begun", len(p.resp.Body))
-		}
-	})
 }
 
 // BenchmarkPage is what a page of 38 kB with 150 links, most of them met before, costs between

@@ -10,14 +10,31 @@ import (
 
 // Config is the configuration of a worker's sessions. See worker.Config for the fields.
 type Config struct {
-	Incarnation uint64 // of the process
-
-	MaxHosts, Capacity, Window int // leases held, URLs held, URLs of a host requested ahead
-
-	Horizon, TTL, ReportLinger, ReleaseLinger time.Duration // as in worker.Config
-
-	ReportBatch, MaxReports int   // outcomes sent at once, and retained for an unresponsive owner
-	MaxReportBytes          int64 // bound of outcomes with their links
+	// Incarnation of this process: greater than that of any earlier one with the same peer ID, such
+	// as its start in milliseconds.
+	Incarnation uint64
+	// MaxHosts bounds the leases held at once, Capacity the URLs. Offers beyond them are declined;
+	// Capacity is reported to owners.
+	MaxHosts, Capacity int
+	// Window is the most URLs of a host requested ahead. A polite host has fewer: those fetched within
+	// Horizon. A longer window means fewer messages, and more URLs that wait if this worker becomes
+	// unavailable.
+	Window  int
+	Horizon time.Duration
+	// TTL of a lease until an owner sets another. The worker stops at three quarters of it.
+	TTL time.Duration
+	// ReportLinger is how long an outcome waits for others before it is sent to the owner, unless
+	// ReportBatch of them wait. Each report costs an fsync here and one at the owner; each delay
+	// postpones the URLs that the page links to.
+	ReportLinger time.Duration
+	ReportBatch  int
+	// ReleaseLinger is how long a host without work is retained, since links to it may be in transit.
+	ReleaseLinger time.Duration
+	// MaxReports and MaxReportBytes bound the outcomes retained for an unresponsive owner, with the
+	// links of their pages; the oldest beyond them are dropped, and their URLs fetched again. Beyond
+	// MaxReportBytes, fetching and processing also pause until owners have acknowledged some.
+	MaxReports     int
+	MaxReportBytes int64
 }
 
 // DefaultConfig returns the default configuration.

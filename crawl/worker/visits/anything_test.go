@@ -346,10 +346,6 @@ func (b *bench) step() {
 		b.answer(pick(b.rnd, &b.open))
 	case n < 12 && len(b.pages) > 0:
 		p := pick(b.rnd, &b.pages)
-		if b.chance(10) {
-			b.Unprocessed(b.now, p.lease, &p.item)
-			break
-		}
 		b.end(p.item.URL, 0)
 		b.Processed(b.now, reports.New(p.lease, &p.item, link.OutcomeOK))
 	case n == 12 && b.chance(10):
@@ -446,29 +442,4 @@ func TestAnything(t *testing.T) {
 		}
 	}
 	t.Logf("%d URLs told, %d given back; %d requests, %d of them for robots.txt", done[0], done[1], done[2], done[3])
-}
-
-// TestUnprocessed: the URL of a page of which nothing is said waits again, in front of the others;
-// of a host that is being given back it is given back.
-func TestUnprocessed(t *testing.T) {
-	b := newBench(t, 19) // without a delay of domains
-	b.Sessions().Offer(b.now, "owner", []string{"h1.example"})
-	for b.frontier.Len("h1.example") < 3 {
-		b.speak(b.Sessions().Sessions()[0])
-	}
-	l := b.Sessions().Lease("h1.example")
-	for _, give := range []bool{false, true} {
-		v, _ := b.Next(b.now)
-		it, before := v.Item, b.frontier.Len(l.Host)
-		b.Fetched(b.now, v, &fetch.Response{}, 0, 0)
-		if give {
-			b.Sessions().Close(b.now, l, 0, "")
-		}
-		b.Unprocessed(b.now, l, &it)
-		next, _ := b.frontier.Peek(l.Host)
-		if again := next.URL == it.URL; again == give || give != (l.Returned() == before+1) || b.Backlog() != b.frontier.Items() {
-			t.Errorf("given back %v: waits again %v, %d given back of %d", give, again, l.Returned(), before+1)
-		}
-		b.now = b.now.Add(delay)
-	}
 }

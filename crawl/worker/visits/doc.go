@@ -27,7 +27,7 @@
 //
 // A visit belongs to its fetcher: the methods of Visit take no lock, and must not be called
 // concurrently. They do the slow work: parsing and encoding a robots.txt, matching its rules. A
-// page that was fetched ends with Processed or Unprocessed. Lapse must be called when leases may
+// page that was fetched ends with Processed. Lapse must be called when leases may
 // have ended by the lease clock.
 //
 // # Guarantees

@@ -39,7 +39,6 @@ func (m hands) Learn(now time.Time, l *session.Lease, g *wire.Grant) (backoff ti
 	if h == nil {
 		h = newHost(l)
 		h.domain = m.cfg.domain(l.Host)
-		h.hangs = m.hung.back(l.Host)
 		m.hosts[l.Host] = h
 		m.frontier.Slow(l.Host, float64(pace)/100)
 	} else if pace > 0 {
@@ -134,7 +133,6 @@ func (m hands) Forget(l *session.Lease) (untold []*wire.Robots) {
 			awaited = m.shelf.forget(o) || awaited
 		}
 		delete(m.hosts, l.Host)
-		m.hung.leave(l.Host, h.hangs)
 		m.windows.forget(h)
 		if awaited {
 			m.GoOn()

@@ -18,8 +18,6 @@ const (
 	// fewHangs in a row may be due to their URLs alone, as where every other URL hangs. After more the
 	// host may be overloaded, and gets the delay of a slow host.
 	fewHangs = 2
-	// maxHung bounds the hosts whose hangs are remembered after their leases.
-	maxHung = 1024
 )
 
 // hangs are the unanswered requests to a host, and its slowest answer.
@@ -49,25 +47,4 @@ func (h *hangs) headWithin(it *reports.Item) time.Duration {
 		return 0
 	}
 	return max(headTimes*h.slowest, leastHead)
-}
-
-// hung maps hosts without a lease to their hangs.
-type hung map[string]hangs
-
-// leave stores the hangs of a host whose lease is over.
-func (m hung) leave(name string, h hangs) {
-	if !h.some {
-		return
-	}
-	if len(m) >= maxHung {
-		clear(m)
-	}
-	m[name] = h
-}
-
-// back returns them for the next lease.
-func (m hung) back(name string) hangs {
-	h := m[name]
-	delete(m, name)
-	return h
 }

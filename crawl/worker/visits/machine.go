@@ -13,17 +13,30 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
-// Config is the configuration of a machine. See worker.Config for the fields.
+// Config is the configuration of a machine.
 type Config struct {
-	Sessions   session.Config
+	Sessions session.Config
+	// Politeness towards hosts, addresses and registrable domains. Its GroupDelay applies to all
+	// workers together, through Permits.
 	Politeness frontier.Config
-	Agent      string
+	// Agent is the crawler's product token, matched by robots.txt and robots directives.
+	Agent string
 
-	Fetchers       int   // concurrent exchanges, until Allow changes it; zero: no limit
-	MaxInFlight    int   // zero: no limit
-	MaxDepth       int   // queue positions that a governor examines
-	MaxWindowBytes int64 // zero: no limit
-	NoCookies      bool
+	Fetchers int // concurrent exchanges, until Allow changes it; zero: no limit
+	// MaxInFlight bounds what a crash causes to be fetched again: exchanges under way, pages being
+	// processed, and outcomes that a responsive owner has not acknowledged. At the bound all batches
+	// are sent at once, so that the bound flushes batches and does not stall them. Zero: no limit.
+	//
+	// It applies to each owner that acknowledges within ackUnit. A slower one, because of replicas or
+	// distance, gets up to mostUnits times as much, and all owners together mostUnitsAll times.
+	MaxInFlight int
+	MaxDepth    int // queue positions that a governor examines
+	// MaxWindowBytes bounds the bytes of all windows. Beyond it a host requests one URL at a time,
+	// when it has none left. Zero: no limit.
+	MaxWindowBytes int64
+	// NoCookies ignores the cookies that sites set. Without it, a host's cookies are sent back to it
+	// until its lease ends.
+	NoCookies bool
 
 	Known     *reports.Known       // links that owners have on disk
 	Permits   Permits              // nil: requests are not limited
@@ -59,7 +72,6 @@ type Machine struct {
 	frontier *frontier.Frontier[reports.Item]
 	hosts    map[string]*host    // with a granted lease
 	leaving  map[*Visit]struct{} // those under way whose lease was revoked
-	hung     hung                // hangs of hosts without a lease
 	windows  windows
 	chooser  chooser
 	held     map[string]struct{} // hosts whose visits stay open for lack of permits
@@ -76,7 +88,7 @@ type Machine struct {
 func New(cfg Config, driver Driver) *Machine {
 	m := &Machine{
 		cfg: cfg, frontier: frontier.New[reports.Item](cfg.Politeness), allowed: math.MaxInt,
-		hosts: make(map[string]*host), leaving: make(map[*Visit]struct{}), hung: make(hung), held: make(map[string]struct{}),
+		hosts: make(map[string]*host), leaving: make(map[*Visit]struct{}), held: make(map[string]struct{}),
 	}
 	m.windows = windows{frontier: m.frontier, most: cfg.MaxWindowBytes}
 	m.chooser = chooser{m: m, visits: make(map[uint64]*governed)}
@@ -232,14 +244,6 @@ func (m *Machine) Processed(now time.Time, r *reports.Report) {
 	m.piped--
 	m.report(now, r)
 	m.sessions.Changed(now, r.Lease)
-}
-
-// Unprocessed ends the work on a page without a report: its URL waits again.
-func (m *Machine) Unprocessed(now time.Time, l *session.Lease, it *reports.Item) {
-	l.Piped--
-	m.piped--
-	m.putBack(l, it)
-	m.sessions.Changed(now, l)
 }
 
 // putBack returns a URL to the front of its host's window, or gives it back untried with a host

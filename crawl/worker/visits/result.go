@@ -81,7 +81,7 @@ func (r Refused) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 
 // Fetched ends a visit with a page, whose request took that long; pause is the backoff that the
 // site requested, see Visit.Pause. The driver processes the page from then on, and ends that with
-// Processed or Unprocessed.
+// Processed.
 func (m *Machine) Fetched(now time.Time, v *Visit, resp *fetch.Response, took, pause time.Duration) {
 	h := v.host
 	v.came(resp)

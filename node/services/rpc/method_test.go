@@ -93,10 +93,7 @@ func TestHandleRefuses(t *testing.T) {
 // TestCallChecks: an answer that is none, or breaks its bounds, comes as an error.
 func TestCallChecks(t *testing.T) {
 	net := rpctest.NewNet()
-	many := &wire.OfferReply{Declined: make([]uint32, 1<<20)}
-	if many.Validate() == nil {
-		t.Fatal("it is within its bounds")
-	}
+	many := &wire.OfferReply{Declined: make([]uint32, wire.MaxHosts+1)}
 	for name, answer := range map[string]string{
 		"no message":          "\xff",
 		"out of bounds":       string(marshal(t, "", many)),

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,7 +13,7 @@ func TestSitemapsWithFaults(t *testing.T) {
 	const set = `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>a</loc></url>`
 	for _, fault := range []string{
 		"<!-- of May -- and June -->", "<!---------->", "<!-- < <url><loc>no</loc></url> -- -->", "\x00", "\x0b", "\x1b[31m", "\xe9", "&#0;", "&#x1b;", "\ufffe", "<", "a < b", "]]>", "</>", "<>", "<1>", "<a/ >",
-		"<a:b:c>", `<a b="<">`, "<a b=\"\x00\">", "<a b='c", "<a<b>", `<?xml version="1.1"?>`, `<?xml version="1.0" encoding="nonsense"?>`, "<url><loc>no\xe9</loc></url>", "<url><loc>no\x0b</loc></url>",
+		"<a:b:c>", `<a b="<">`, "<a b=\"\x00\">", "<a<b>", `<?xml version="1.1"?>`, `<?xml version="1.0" encoding="nonsense"?>`, "<url><loc>no\xe9</loc></url>", "<url><loc>no\x0b</loc></url>",
 		"<![CDATA[<url><loc>no</loc></url>\x00]]>",
 	} {
 		var x Extractor
@@ -28,6 +29,16 @@ func TestSitemapsWithFaults(t *testing.T) {
 		if err := x.Sitemap(&page, site+"sitemap.xml", []byte(declaration+set+"</urlset>"), false); list(page) != "a" {
 			t.Errorf("%q: %q, %v", declaration, list(page), err)
 		}
+	}
+}
+
+// TestSitemapEndsInATag checks that an unclosed quote, which hides what is behind it, is reported.
+func TestSitemapEndsInATag(t *testing.T) {
+	var x Extractor
+	var page Page
+	body := "<urlset><url><loc>a</loc></url><a b='c><url><loc>b</loc></url></urlset>"
+	if err := x.Sitemap(&page, site+"sitemap.xml", []byte(body), false); list(page) != "a" || !errors.Is(err, ErrSitemap) {
+		t.Errorf("%q, %v", list(page), err)
 	}
 }
 
