@@ -17,7 +17,8 @@ import (
 )
 
 // farApart are three peers and two rows of sites, of which the first is near the first peer and the
-// second near the second; the others are so far that what a loaded machine adds makes no difference.
+// second near the second; the others are so far that what a loaded machine adds makes no
+// difference.
 type farApart struct{}
 
 func (farApart) Size() int { return 5 }

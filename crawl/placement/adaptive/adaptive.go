@@ -50,11 +50,12 @@ const (
 	// of sites without a known address, since a first probe has to replace the information in it.
 	usualBudget, blindBudget = 1.2, 1.6
 	// usualTraining is the additional cost of earlier sites: with c candidates the n-th one may cost
-	// this times the root of c/n more probes. So the cost of learning grows with the root of the number
-	// of sites, which need not be known in advance.
+	// this times the root of c/n more probes. So the cost of learning grows with the root of the
+	// number of sites, which need not be known in advance.
 	usualTraining = 3.0
-	// maxMemories bounds the stored sites. Time grows with it; with 12 candidates these take about half
-	// a millisecond a probe. maxPeers bounds the stored candidates; a memory takes 8 bytes for each.
+	// maxMemories bounds the stored sites. Time grows with it; with 12 candidates these take about
+	// half a millisecond a probe. maxPeers bounds the stored candidates; a memory takes 8 bytes for
+	// each.
 	maxMemories, maxPeers = 1536, 256
 	// firstPrice is the initial minimum gain of a probe, 1 being the value of a right choice; minPrice
 	// and maxPrice bound it. A probe that makes the right choice likelier by a fifth is always made:

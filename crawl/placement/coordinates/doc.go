@@ -24,9 +24,9 @@
 //
 // # Peer and server coordinates
 //
-// With --placement coordinates every peer has a network coordinate. Every second it requests the coordinate of a random neighbor (node/services/placer,
-// service coordinates). The round trip is measured in the process and not in the kernel, so that a
-// busy peer appears far away.
+// With --placement coordinates every peer has a network coordinate. Every second it requests the
+// coordinate of a random neighbor (node/services/placer, service coordinates). The round trip is
+// measured in the process and not in the kernel, so that a busy peer appears far away.
 //
 // A server's coordinate is moved by the duration of downloads that were due anyway. Until its error
 // is small enough, the owner leases a host for one URL at a time, to each candidate in turn: so a

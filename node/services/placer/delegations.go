@@ -287,8 +287,8 @@ func (d *delegations) seed(ctx context.Context, addr netip.Addr) error {
 }
 
 const (
-	// whereEvery is the interval of checks of this peer's address; whereAgain is the delay of a retry to
-	// seed the ring.
+	// whereEvery is the interval of checks of this peer's address; whereAgain is the delay of a retry
+	// to seed the ring.
 	whereEvery = time.Minute
 	whereAgain = 2 * time.Second
 )

@@ -212,9 +212,9 @@ const (
 	nobodyEvery = 250 * time.Millisecond
 )
 
-// reach adds up to most members beyond the leaf set that are likely to be nearer to the site than all
-// in it, by its place or by its measurements so far. A peer that did not take the host, or does not
-// answer, is skipped for a while, like a paused one, since its failure is not detected here.
+// reach adds up to most members beyond the leaf set that are likely to be nearer to the site than
+// all in it, by its place or by its measurements so far. A peer that did not take the host, or does
+// not answer, is skipped for a while, like a paused one, since its failure is not detected here.
 func (pl *Placer) reach(p *owner.Place, v *placement.View, members map[string]bool, most int) {
 	if pl.samples == nil || most <= 0 {
 		return

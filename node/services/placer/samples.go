@@ -204,8 +204,8 @@ func (c *sampleGossip) locate(ctx context.Context) (more bool) {
 	return false
 }
 
-// distances returns the RTTs to others if they must be announced: one is shorter by a tenth, or more
-// are known: all, or twice as many as announced. It reports whether some neighbors need more
+// distances returns the RTTs to others if they must be announced: one is shorter by a tenth, or
+// more are known: all, or twice as many as announced. It reports whether some neighbors need more
 // messages first.
 func (c *sampleGossip) distances(all bool) (rtts []adaptive.PeerRTT, more bool) {
 	c.mu.Lock()
