@@ -138,11 +138,6 @@ type turner[T any] interface {
 	place() *int
 }
 
-var (
-	_ turner[*Host] = (*Host)(nil)
-	_ turner[*line] = (*line)(nil)
-)
-
 // inTurn is a heap of turners.
 type inTurn[T turner[T]] []T
 
@@ -172,37 +167,35 @@ func (t *inTurn[T]) Pop() any {
 	var none T
 	(*t)[last] = none
 	*t = (*t)[:last]
+	*v.place() = -1
 	return v
 }
 
+// wakeup is the entry of a host in the heap of next evaluations.
+type wakeup struct{ *Host }
+
+func (w wakeup) before(o wakeup) bool { return w.wakeAt < o.wakeAt }
+func (w wakeup) place() *int          { return &w.heap }
+
 // wakes is a heap of hosts by the time of their next evaluation.
-type wakes struct{ list []*Host }
+type wakes struct{ list inTurn[wakeup] }
 
 func (w *wakes) set(h *Host, at int64) {
-	switch {
-	case at == Never:
+	if at == Never {
 		w.remove(h)
 		return
-	case h.heap < 0:
-		h.heap = len(w.list)
-		w.list = append(w.list, h)
 	}
-	h.wakeAt = at
-	w.fix(h.heap)
+	if h.wakeAt = at; h.heap < 0 {
+		heap.Push(&w.list, wakeup{h})
+	} else {
+		heap.Fix(&w.list, h.heap)
+	}
 }
 
 func (w *wakes) remove(h *Host) {
-	i := h.heap
-	if i < 0 {
-		return
-	}
-	last := len(w.list) - 1
-	w.swap(i, last)
-	w.list[last] = nil
-	w.list = w.list[:last]
-	h.heap, h.wakeAt = -1, Never
-	if i < last {
-		w.fix(i)
+	if h.heap >= 0 {
+		heap.Remove(&w.list, h.heap)
+		h.wakeAt = Never
 	}
 }
 
@@ -218,32 +211,9 @@ func (w *wakes) Due(now int64) *Host {
 	if w.First() > now {
 		return nil
 	}
-	h := w.list[0]
+	h := w.list[0].Host
 	w.remove(h)
 	return h
-}
-
-func (w *wakes) swap(i, j int) {
-	w.list[i], w.list[j] = w.list[j], w.list[i]
-	w.list[i].heap, w.list[j].heap = i, j
-}
-
-func (w *wakes) fix(i int) {
-	for i > 0 && w.list[i].wakeAt < w.list[(i-1)/2].wakeAt {
-		w.swap(i, (i-1)/2)
-		i = (i - 1) / 2
-	}
-	for {
-		child := 2*i + 1
-		if child+1 < len(w.list) && w.list[child+1].wakeAt < w.list[child].wakeAt {
-			child++
-		}
-		if child >= len(w.list) || w.list[i].wakeAt <= w.list[child].wakeAt {
-			return
-		}
-		w.swap(i, child)
-		i = child
-	}
 }
 
 // purges lists the hosts with URLs to purge, in order of arrival.
