@@ -8,7 +8,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/owner/links"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
-	"github.com/apoidea/apoidea/crawl/owner/outbox"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
@@ -124,7 +123,7 @@ func (o *Owner) Hashes(set ondisk.SetID, fn func(hash uint64) bool) error {
 // each until the link's owner acknowledges it, and then calls Sent; links of a canceled job may be
 // dropped the same way. It may be called between steps. Links may be sent before the step that
 // found them is on disk, since a link is never wrong.
-func (o *Owner) Outbox(limit int) []outbox.OutLink { return o.outgoing.Box.Next(limit) }
+func (o *Owner) Outbox(limit int) []links.OutLink { return o.outgoing.Box.Next(limit) }
 
 // Sent removes links that were acknowledged by the owners of their hosts. Part of a step.
 func (o *Owner) Sent(ids []uint64) { o.outgoing.Sent(ids) }

@@ -10,7 +10,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/ledger"
 	"github.com/apoidea/apoidea/crawl/owner/links"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
-	"github.com/apoidea/apoidea/crawl/owner/outbox"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/storage/kv"
 )
@@ -203,7 +202,7 @@ type (
 	// SetID identifies a URL set.
 	SetID = ondisk.SetID
 	// OutLink is a link for the owner of another host.
-	OutLink = outbox.OutLink
+	OutLink = links.OutLink
 	// Cursor is a position in the iteration over all URLs.
 	Cursor = ondisk.Cursor
 )

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/crawl/owner/budget"
 	"github.com/apoidea/apoidea/crawl/owner/ledger"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/trap"
@@ -43,8 +42,8 @@ type JobTable struct {
 	Some   bool             // there are such jobs
 }
 
-func (t *JobTable) demand(js *JobState) budget.Demand {
-	return budget.Demand{Bounds: t.BoundsOf(js.Spec), Waiting: js.Open() - js.Out(), Out: js.Out(), Grants: js.State.Grants(), Exhausted: js.Exhausted()}
+func (t *JobTable) demand(js *JobState) ledger.Demand {
+	return ledger.Demand{Bounds: t.BoundsOf(js.Spec), Waiting: js.Open() - js.Out(), Out: js.Out(), Grants: js.State.Grants(), Exhausted: js.Exhausted()}
 }
 
 // Affords reports whether the budget permits a grant of the job now.
@@ -93,7 +92,7 @@ const IdleJobs = 1024
 func (t *JobTable) Of(id job.ID) *JobState {
 	js := t.ByID[id]
 	if js == nil {
-		js = &JobState{Job: &ledger.Job{ID: id, Budget: budget.New()}}
+		js = &JobState{Job: &ledger.Job{ID: id, Budget: ledger.NewBudget()}}
 		if t.Some {
 			t.comesBack(js)
 		}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/crawl/owner/budget"
 	"github.com/apoidea/apoidea/crawl/owner/ledger"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
@@ -88,8 +87,8 @@ func (s *Step) RequestsLeft(hj *Job) int64 {
 }
 
 // BoundsOf returns the budget limits of a job.
-func (s *Step) BoundsOf(spec *job.Spec) budget.Bounds {
-	return budget.Bounds{Pages: spec.MaxPages, Bytes: spec.MaxBytes, Reserve: s.Cfg.ByteReserve, Draw: s.Cfg.DrawPages}
+func (s *Step) BoundsOf(spec *job.Spec) ledger.Bounds {
+	return ledger.Bounds{Pages: spec.MaxPages, Bytes: spec.MaxBytes, Reserve: s.Cfg.ByteReserve, Draw: s.Cfg.DrawPages}
 }
 
 // OwedAfter returns the not-before time after a lease that lapsed, by this peer's clock: its worker

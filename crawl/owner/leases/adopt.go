@@ -2,7 +2,7 @@ package leases
 
 import (
 	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/crawl/owner/budget"
+	"github.com/apoidea/apoidea/crawl/owner/ledger"
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
@@ -48,7 +48,7 @@ func (ls *Leases) AdoptOut(h *hosts.Host, id job.ID, hash uint64) {
 	if !ok {
 		return
 	}
-	if !p.Promised && (!ls.jobs.Knows(js) || budget.Bounded(js.Spec)) {
+	if !p.Promised && (!ls.jobs.Knows(js) || ledger.Bounded(js.Spec)) {
 		hj.Adopt(&p)
 		hj.Rewrite(&p)
 	}

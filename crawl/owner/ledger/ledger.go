@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/crawl/owner/budget"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
@@ -18,12 +17,12 @@ type Seen interface {
 type Ledger struct {
 	buf     *ondisk.Buffer
 	seen    Seen
-	bounds  func(*job.Spec) budget.Bounds // budget limits of a job
+	bounds  func(*job.Spec) Bounds // budget limits of a job
 	changed []*Account
 }
 
 // New returns a ledger that writes through a buffer.
-func New(buf *ondisk.Buffer, seen Seen, bounds func(*job.Spec) budget.Bounds) *Ledger {
+func New(buf *ondisk.Buffer, seen Seen, bounds func(*job.Spec) Bounds) *Ledger {
 	return &Ledger{buf: buf, seen: seen, bounds: bounds}
 }
 
@@ -47,7 +46,7 @@ type Job struct {
 	Spec   *job.Spec // nil if unknown
 	State  job.State // undefined if unknown
 	Known  bool      // Spec and State are set
-	Budget budget.Budget
+	Budget Budget
 
 	sums ondisk.Counters
 	out  int64

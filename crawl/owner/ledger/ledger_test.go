@@ -9,7 +9,6 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
-	"github.com/apoidea/apoidea/crawl/owner/budget"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage/kv"
@@ -42,8 +41,8 @@ var theJob = job.ID{7}
 // start is a process that finds what the store has.
 func (b *book) start() {
 	b.buf = ondisk.NewBuffer(b.store)
-	b.job = &Job{ID: theJob, Known: true, Spec: &job.Spec{MaxPages: 1000}, Budget: budget.New()}
-	l := New(b.buf, unseen{}, func(spec *job.Spec) budget.Bounds { return budget.Bounds{Pages: spec.MaxPages, Draw: 1000} })
+	b.job = &Job{ID: theJob, Known: true, Spec: &job.Spec{MaxPages: 1000}, Budget: NewBudget()}
+	l := New(b.buf, unseen{}, func(spec *job.Spec) Bounds { return Bounds{Pages: spec.MaxPages, Draw: 1000} })
 	b.a = l.Open(b.job, ring.Pos{1}, &b.seq)
 	if found := l.Load("a.example", ring.Pos{1}, &b.seq, func(job.ID) *Job { return b.job }); len(found) == 1 {
 		b.a = found[0]

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/apoidea/apoidea/crawl/link"
-	"github.com/apoidea/apoidea/crawl/owner/budget"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/storage/kv"
 )
@@ -184,7 +183,7 @@ func (a *Account) Return(p *ondisk.Pending) {
 func (a *Account) Promise(p *ondisk.Pending, now int64) {
 	j := a.Job
 	j.Budget.Granted = now
-	if !budget.Bounded(j.Spec) || p.Promised {
+	if !Bounded(j.Spec) || p.Promised {
 		return
 	}
 	p.Promised = true

@@ -4,7 +4,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
-	"github.com/apoidea/apoidea/crawl/owner/outbox"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage/kv"
 )
@@ -18,7 +17,7 @@ type Outgoing struct {
 	*hosts.Step
 	jobs  *hosts.JobTable
 	hosts *hosts.Table
-	Box   outbox.Outbox
+	Box   Outbox
 }
 
 // Remove removes the entries of a host that is handed off.
@@ -76,7 +75,7 @@ func (g *Outgoing) drop(h *hosts.Host, js *hosts.JobState, key, raw []byte) {
 
 // hold loads an entry into memory if there is space.
 func (g *Outgoing) hold(pos ring.Pos, id job.ID, key []byte, list *ondisk.Links) bool {
-	return g.Box.Hold(&outbox.Entry{Pos: pos, Job: id, Key: string(key)}, list, g.hosts.KeyOf)
+	return g.Box.Hold(&Entry{Pos: pos, Job: id, Key: string(key)}, list, g.hosts.KeyOf)
 }
 
 // Sent removes links that were acknowledged by the owners of their hosts. Part of a step.

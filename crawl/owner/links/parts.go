@@ -2,7 +2,6 @@ package links
 
 import (
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
-	"github.com/apoidea/apoidea/crawl/owner/outbox"
 )
 
 // Parts holds the components of this package.
@@ -15,7 +14,7 @@ type Parts struct {
 // New returns the parts over a table of hosts, without any link.
 func New(t *hosts.Parts) *Parts {
 	s := t.Table.Step
-	p := &Parts{Outgoing: &Outgoing{Step: s, jobs: t.Jobs, hosts: t.Table, Box: outbox.New(s.Cfg.MaxOutbox)}}
+	p := &Parts{Outgoing: &Outgoing{Step: s, jobs: t.Jobs, hosts: t.Table, Box: NewOutbox(s.Cfg.MaxOutbox)}}
 	p.Intake = &Intake{Step: s, hosts: t.Table, domains: t.Domains, Known: newDepths(s.Cfg.MaxKnown)}
 	p.Emitter = &Emitter{
 		Step: s, jobs: t.Jobs, hosts: t.Table, traps: t.Traps, intake: p.Intake, outgoing: p.Outgoing,

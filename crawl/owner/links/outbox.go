@@ -1,4 +1,4 @@
-package outbox
+package links
 
 import (
 	"slices"
@@ -22,7 +22,11 @@ type OutLink struct {
 	Kind  link.Kind // how it was found
 }
 
-// Outbox holds the links for other owners that are in memory.
+// Outbox is the memory queue of links for the owners of other hosts. An entry holds the links of one
+// page; it stays on disk until the last of them is acknowledged, so all are sent again after a
+// crash. The outbox reads no disk: it tracks where the scan for further entries continues. Memory is
+// bounded; no link is returned twice while its entry is in memory; every entry is found, since a
+// scan is repeated until it has loaded all of them.
 //
 //	state      next      because
 //	on disk    held      Hold: there is space; its links are queued
@@ -56,8 +60,8 @@ type Entry struct {
 // linkIDBits is the ID space of an entry's links, at most ondisk.MaxList.
 const linkIDBits = 16
 
-// New returns an outbox for up to most links.
-func New(most int) Outbox {
+// NewOutbox returns an outbox for up to most links.
+func NewOutbox(most int) Outbox {
 	return Outbox{most: most, entries: make(map[uint64]*Entry), byKey: make(map[string]uint64)}
 }
 

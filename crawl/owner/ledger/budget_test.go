@@ -1,4 +1,4 @@
-package budget
+package ledger
 
 import (
 	"math/rand/v2"
@@ -10,7 +10,7 @@ import (
 
 // TestBudgetStates drives a budget through its table of states: what it says next, and when.
 func TestBudgetStates(t *testing.T) {
-	b := New()
+	b := NewBudget()
 	d := Demand{Bounds: Bounds{Pages: 160, Reserve: 100, Draw: 5}, Waiting: 20, Grants: true}
 	if at := b.DrawAt(d); at != never {
 		t.Errorf("a new budget has something to say at %d", at)
@@ -47,7 +47,7 @@ func TestBudgetStates(t *testing.T) {
 // TestBudgetBytes: a URL is promised what there is up to the reserve, and nothing is granted with
 // next to nothing.
 func TestBudgetBytes(t *testing.T) {
-	b := New()
+	b := NewBudget()
 	l := Bounds{Bytes: 4000, Reserve: 1600}
 	b.Bytes.Drawn = 1700
 	if got := b.Promise(l); got != 1600 {
@@ -78,7 +78,7 @@ func TestBudgetBytes(t *testing.T) {
 func TestBudgetTokens(t *testing.T) {
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(seed, 1)) // a test
-		b := New()
+		b := NewBudget()
 		l := Bounds{Pages: 50, Bytes: 5000, Reserve: 120, Draw: 8}
 		var out []uint64 // bytes promised to each URL that is out
 		var pages, bytes uint64

@@ -1,4 +1,4 @@
-package outbox
+package links
 
 import (
 	"testing"
@@ -16,7 +16,7 @@ func put(b *Outbox, key string, n int) (id uint64, ok bool) {
 
 // TestOutboxStates drives the outbox through its table of states.
 func TestOutboxStates(t *testing.T) {
-	b := New(10)
+	b := NewOutbox(10)
 	one, _ := put(&b, "one", 4)
 	two, _ := put(&b, "two", 4)
 	if _, ok := put(&b, "three", 4); ok || !b.spilled || b.MayRefill() {
@@ -54,7 +54,7 @@ func TestOutboxStates(t *testing.T) {
 // TestOutboxSearch: what memory had no room for is searched for on disk, until a search has met all
 // of it.
 func TestOutboxSearch(t *testing.T) {
-	b := New(4)
+	b := NewOutbox(4)
 	b.Spill()
 	put(&b, "one", 4)
 	if put(&b, "two", 4); b.MayRefill() || !b.Holds([]byte("one")) || b.Holds([]byte("two")) {

@@ -1,4 +1,4 @@
-package budget
+package ledger
 
 import (
 	"math"
@@ -25,8 +25,9 @@ const never = int64(math.MaxInt64)
 // draw of bytes is limited to as many reserves.
 const drawShare = 16
 
-// Budget is this peer's part of a job's budget. A token that was drawn is free, then reserved for a
-// URL, then used, or free again; free tokens may be returned.
+// Budget is this peer's part of a job's budget of pages and bytes: a state machine without access
+// to hosts, disk or clock. A token that was drawn is free, then reserved for a URL, then used, or
+// free again; free tokens may be returned. The sum of these never exceeds what was drawn.
 //
 //	state      next      because
 //	idle       drawing   Draw: tokens are needed, returned or to be reported
@@ -45,8 +46,8 @@ type Budget struct {
 	Changed  bool           // since the last write
 }
 
-// New returns an empty budget.
-func New() Budget { return Budget{drawn: math.MinInt64 / 2} }
+// NewBudget returns an empty budget.
+func NewBudget() Budget { return Budget{drawn: math.MinInt64 / 2} }
 
 // Bounds are the limits of draws and reservations.
 type Bounds struct {
