@@ -3,18 +3,18 @@ package node
 import (
 	"time"
 
-	"github.com/apoidea/apoidea/crawl/worker/clock"
+	"github.com/apoidea/apoidea/crawl/worker"
 )
 
 // leaseClock converts the worker's lease clock, which counts suspend and never goes back, to times
 // that can be stored: they are near wall-clock time, and differ by the real time elapsed.
 type leaseClock struct {
 	base  time.Time
-	clock *clock.System
+	clock *worker.SystemClock
 }
 
 func newLeaseClock() *leaseClock {
-	return &leaseClock{base: time.Now().Round(0), clock: clock.New()}
+	return &leaseClock{base: time.Now().Round(0), clock: worker.NewSystemClock()}
 }
 
 // Now returns the current time of the lease clock.

@@ -78,7 +78,7 @@ type Deps struct {
 	// Estimates are the measured rates of servers, for the governor; the worker owns them from then
 	// on. Nil: no measurements.
 	Estimates *bandwidth.Estimates
-	// Clock is the lease clock. Nil: a clock.System.
+	// Clock is the lease clock. Nil: a SystemClock.
 	Clock Clock
 	// Log may be nil.
 	Log *slog.Logger

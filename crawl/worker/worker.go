@@ -12,7 +12,6 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/crawl/worker/clock"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/crawl/worker/session"
@@ -70,7 +69,7 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
 	if deps.Clock == nil {
-		deps.Clock = clock.New()
+		deps.Clock = NewSystemClock()
 	}
 	cfg.Known, cfg.Estimates = reports.NewKnown(knownLinks), deps.Estimates
 	shared := newPermits(&cfg, deps.Permits)

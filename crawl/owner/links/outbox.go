@@ -22,10 +22,10 @@ type OutLink struct {
 	Kind  link.Kind // how it was found
 }
 
-// Outbox is the memory queue of links for the owners of other hosts. An entry holds the links of one
-// page; it stays on disk until the last of them is acknowledged, so all are sent again after a
-// crash. The outbox reads no disk: it tracks where the scan for further entries continues. Memory is
-// bounded; no link is returned twice while its entry is in memory; every entry is found, since a
+// Outbox is the memory queue of links for the owners of other hosts. An entry holds the links of
+// one page; it stays on disk until the last of them is acknowledged, so all are sent again after a
+// crash. The outbox reads no disk: it tracks where the scan for further entries continues. Memory
+// is bounded; no link is returned twice while its entry is in memory; every entry is found, since a
 // scan is repeated until it has loaded all of them.
 //
 //	state      next      because

@@ -1,6 +1,4 @@
-// Package clock is the lease clock of a real machine: it counts suspend, which the ordinary
-// monotonic clock does not, so that leases do not outlive a sleep.
-package clock
+package worker
 
 import (
 	"sync"
@@ -16,9 +14,9 @@ const (
 	readSpread = time.Millisecond
 )
 
-// System is a monotonic clock that counts suspend where the system has one, plus whatever the wall
-// clock jumps ahead of it. It never goes back. Safe for concurrent use.
-type System struct {
+// SystemClock is the lease clock of a real machine: monotonic time with suspend where the system
+// reports it, plus what the wall clock jumps ahead. It never goes back. Safe for concurrent use.
+type SystemClock struct {
 	mu sync.Mutex // guards all
 
 	mono, wall func() time.Duration
@@ -29,20 +27,20 @@ type System struct {
 	last  time.Duration
 }
 
-// New returns a clock at zero.
-func New() *System {
+// NewSystemClock returns a clock at zero.
+func NewSystemClock() *SystemClock {
 	return newClock(monotonic, func() time.Duration { return time.Duration(time.Now().UnixNano()) })
 }
 
-func newClock(mono, wall func() time.Duration) *System {
-	c := &System{mono: mono, wall: wall}
+func newClock(mono, wall func() time.Duration) *SystemClock {
+	c := &SystemClock{mono: mono, wall: wall}
 	m, w := c.read()
 	c.start, c.ahead = m, w-m
 	return c
 }
 
 // read reads both clocks at about the same time.
-func (c *System) read() (mono, wall time.Duration) {
+func (c *SystemClock) read() (mono, wall time.Duration) {
 	for range 3 {
 		mono = c.mono()
 		wall = c.wall()
@@ -53,8 +51,8 @@ func (c *System) read() (mono, wall time.Duration) {
 	return mono, wall
 }
 
-// Now returns the time elapsed since New, suspend included.
-func (c *System) Now() time.Duration {
+// Now returns the time elapsed since NewSystemClock, suspend included.
+func (c *SystemClock) Now() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	mono, wall := c.read()

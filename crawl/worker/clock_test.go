@@ -1,4 +1,4 @@
-package clock
+package worker
 
 import (
 	"testing"
@@ -48,7 +48,7 @@ func TestSetBackThenSuspended(t *testing.T) {
 }
 
 func BenchmarkNow(b *testing.B) {
-	c := New()
+	c := NewSystemClock()
 	for b.Loop() {
 		c.Now()
 	}
@@ -56,7 +56,7 @@ func BenchmarkNow(b *testing.B) {
 
 // TestNow: the machine's clock runs and does not go back.
 func TestNow(t *testing.T) {
-	c := New()
+	c := NewSystemClock()
 	last := c.Now()
 	for range 1000 {
 		now := c.Now()
