@@ -33,7 +33,7 @@ ring lookup	12D3Koo
 ^apoidea limits	bandwidth|paused|works|limit
 ^apoidea pause	paused
 ^apoidea check$	^ok: 
-^apoidea doctor	configuration
+^apoidea doctor	contact
 ^apoidea config check	valid|"ok": true
 ^apoidea leave	left|ended
 seed show$	given|in, |out, 
