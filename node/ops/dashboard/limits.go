@@ -2,9 +2,7 @@ package dashboard
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
-	"strconv"
 
 	"github.com/apoidea/apoidea/node/control"
 )
@@ -23,22 +21,6 @@ type setting struct {
 	Name string
 	// YesNo reports a boolean.
 	YesNo bool
-}
-
-// preset is a set of limits applied by one button; other limits stay.
-type preset struct {
-	ID, Name, About string
-	values          map[string]string
-}
-
-var presets = []preset{
-	{"light", "Light", "1 Mbit/s, 4 concurrent fetches, a quarter of one core.", map[string]string{"bandwidth": "1Mbit", "bandwidth-up": "none", "fetchers": "4", "cpu-share": "25%"}},
-	{"half", "Half", "10 Mbit/s, 16 concurrent fetches, half of all cores.", map[string]string{
-		"bandwidth": "10Mbit", "bandwidth-up": "none", "fetchers": "16", "cpu-share": strconv.Itoa(50*runtime.NumCPU()) + "%",
-	}},
-	{"full", "Full", "No limit on bandwidth and processor, default number of concurrent fetches.", map[string]string{
-		"bandwidth": "none", "bandwidth-up": "none", "fetchers": "default", "cpu-share": "none",
-	}},
 }
 
 // settingNames are the labels of the settings; the default is the key.

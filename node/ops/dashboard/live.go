@@ -70,7 +70,7 @@ type stream struct {
 }
 
 func newLive(peer Peer) *live {
-	return &live{peer: peer, poke: make(chan struct{}, 1), soon: make(chan struct{}, 1), past: newHistory(), open: make(map[*stream]struct{})}
+	return &live{peer: peer, poke: make(chan struct{}, 1), soon: make(chan struct{}, 1), past: new(history), open: make(map[*stream]struct{})}
 }
 
 // nudge requests a refresh of open pages.
@@ -243,12 +243,9 @@ func (l *live) model(ctx context.Context, age time.Duration) (*model, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m.jobs = l.jobs
-	m.lately = make(map[string]lately, len(spans))
-	for i := range spans {
-		m.lately[spans[i].Name] = l.past.lately(m.at, &spans[i])
-	}
-	if near := l.past.fine.means(m.at, 1, 3); len(near) == 1 && near[0].Queue >= 0 { // the mean of the last seconds, if there are samples
-		m.latest = near[0]
+	m.points = l.past.means(m.at)
+	if last := m.points[len(m.points)-1]; last.Queue >= 0 { // there are samples
+		m.latest = last
 	}
 	for i := len(l.log) - 1; i >= 0 && len(m.log) < maxLog; i-- {
 		m.log = append(m.log, l.log[i])
@@ -301,12 +298,12 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.live.nudge()
-	v := viewOf(r.URL.Query(), s.mayAct(r))
+	acts := s.mayAct(r)
 	seed, sent := maphash.MakeSeed(), make(map[string]uint64)
 	for {
 		select {
 		case m := <-st.models:
-			parts, err := s.parts(m, v)
+			parts, err := s.parts(m, acts)
 			if err != nil {
 				s.log.Warn("dashboard page not rendered", "err", err)
 				return

@@ -1,14 +1,9 @@
 package dashboard
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"html/template"
-	"math"
-	"net/url"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/apoidea/apoidea/node/control"
@@ -44,64 +39,7 @@ type model struct {
 	jobs    []control.Job       // nil: not listed
 	jobKey  string              // signs changes made at this peer
 	log     []control.RingEvent // newest first
-	lately  map[string]lately   // by the name of the span
-}
-
-// order is a sort order of hosts.
-type order struct {
-	Name, Title string
-	compare     func(a, b *Host) int
-}
-
-// orders are the available orders, the default first. Ties are sorted by name, so that rows are
-// stable.
-var orders = []order{
-	{"waiting", "most pending", func(a, b *Host) int { return cmp.Compare(b.Pending, a.Pending) }},
-	{"rtt", "closest", func(a, b *Host) int { return cmp.Compare(known(a.RTT), known(b.RTT)) }},
-	{"pages", "most pages", func(a, b *Host) int { return cmp.Compare(b.Pages, a.Pages) }},
-	{"host", "name", func(*Host, *Host) int { return 0 }},
-}
-
-// known sorts unmeasured round trip times last.
-func known(rtt time.Duration) time.Duration {
-	if rtt <= 0 {
-		return math.MaxInt64
-	}
-	return rtt
-}
-
-// view is the variant of the page that a browser requests.
-type view struct {
-	span  *span
-	order *order
-	// acts reports that the browser is logged in and gets the buttons.
-	acts bool
-}
-
-// viewOf parses a view from a query; unknown values are the default.
-func viewOf(q url.Values, acts bool) view {
-	v := view{&spans[0], &orders[0], acts}
-	for i := range spans {
-		if q.Get("span") == spans[i].Name {
-			v.span = &spans[i]
-		}
-	}
-	for i := range orders {
-		if q.Get("order") == orders[i].Name {
-			v.order = &orders[i]
-		}
-	}
-	return v
-}
-
-func (v *view) query() string {
-	return url.Values{"span": {v.span.Name}, "order": {v.order.Name}}.Encode()
-}
-
-// choice is a link to another view.
-type choice struct {
-	Name, Title, Href string
-	Chosen            bool
+	points  []point             // of the charts, oldest first
 }
 
 // drawn is a chart with its SVG.
@@ -135,7 +73,6 @@ type walked struct {
 // page is the input of the templates.
 type page struct {
 	model *model
-	view  view
 
 	Status *control.Status
 	// Lamp is the class of the state indicator.
@@ -146,8 +83,6 @@ type page struct {
 	Form           string
 	Said           string
 	SaidBad        bool
-	Query          string
-	Spans, Orders  []choice
 	Ring           template.HTML
 	Walked         *walked // nil: unknown
 	Beyond         bool
@@ -173,23 +108,15 @@ type page struct {
 }
 
 // page converts the model to a page.
-func (m *model) page(v view, form string) *page {
+func (m *model) page(acts bool, form string) *page {
 	p := &page{
-		model: m, view: v, Status: m.status, MayAct: v.acts, Query: v.query(), Did: &m.limits.Used, Log: m.log, Recent: m.recent, Failed: m.failed, Paused: m.limits.Paused, Jobs: m.jobs, JobKey: m.jobKey,
+		model: m, Status: m.status, MayAct: acts, Did: &m.limits.Used, Log: m.log, Recent: m.recent, Failed: m.failed, Paused: m.limits.Paused, Jobs: m.jobs, JobKey: m.jobKey,
 	}
-	if v.acts {
+	if acts {
 		p.Form = form
 	}
 	p.StateWord, p.Why, p.Lamp = stateWords(m)
 	p.ofRing(m.whole)
-	for i := range spans {
-		other := view{&spans[i], v.order, v.acts}
-		p.Spans = append(p.Spans, choice{spans[i].Name, spans[i].Title, "/?" + other.query(), v.span == &spans[i]})
-	}
-	for i := range orders {
-		other := view{v.span, &orders[i], v.acts}
-		p.Orders = append(p.Orders, choice{orders[i].Name, orders[i].Title, "/?" + other.query(), v.order == &orders[i]})
-	}
 	p.Ring = m.circle.svg(m.crawled.Hosts)
 	for i := range m.circle.Others {
 		o := &m.circle.Others[i]
@@ -207,12 +134,11 @@ func (m *model) page(v view, form string) *page {
 			p.Refused = append(p.Refused, m.refused[i])
 		}
 	}
-	p.hosts(m, v)
+	p.hosts(m)
 	p.limits(m)
-	shown := m.lately[v.span.Name]
-	cs := charts(shown.points, &m.latest)
+	cs := charts(m.points, &m.latest)
 	for i := range cs {
-		p.Charts = append(p.Charts, drawn{cs[i], cs[i].svg(shown.look), cs[i].empty()})
+		p.Charts = append(p.Charts, drawn{cs[i], cs[i].svg(), cs[i].empty()})
 	}
 	return p
 }
@@ -229,9 +155,8 @@ func (p *page) ofRing(w *whole) {
 	}
 }
 
-func (p *page) hosts(m *model, v view) {
-	list := slices.Clone(m.crawled.Hosts)
-	slices.SortFunc(list, func(a, b Host) int { return cmp.Or(v.order.compare(&a, &b), strings.Compare(a.Name, b.Name)) })
+func (p *page) hosts(m *model) {
+	list := m.crawled.Hosts
 	for i := range list {
 		p.Hosts = append(p.Hosts, row{list[i], list[i].Worker == m.status.Peer})
 	}

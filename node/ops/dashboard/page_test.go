@@ -75,7 +75,7 @@ func TestStrangersWordsStayText(t *testing.T) {
 	s.login()
 	s.live.listJobs(t.Context())
 	s.live.note(control.RingEvent{Time: time.Now(), Event: bad, Peer: bad, Text: bad})
-	root, err := html.Parse(strings.NewReader(s.ask(http.MethodGet, "?span="+"%22%3E%3Cscript%3E", "", nil).text))
+	root, err := html.Parse(strings.NewReader(s.ask(http.MethodGet, "?said="+"%22%3E%3Cscript%3E", "", nil).text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -131,7 +130,6 @@ func (s *Server) load() error {
 		"until":    func(t time.Time) string { return untilText(t, time.Now()) },
 		"sentence": capital, "ringword": control.RingWord,
 		"glossary": func() []glossary.Word { return glossary.Words },
-		"presets":  func() []preset { return presets },
 		"percent":  func(n neighbour) string { return shareText(&n.Place) },
 		"called":   func(id string) Place { return Place{Peer: id, Name: s.peer.PeerName(id)} },
 	}).ParseFS(assets, "assets/page.html")
@@ -189,7 +187,6 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("POST /pause", s.action(s.pause))
 	mux.HandleFunc("POST /resume", s.action(s.resume))
 	mux.HandleFunc("POST /limits", s.action(s.setLimits))
-	mux.HandleFunc("POST /preset", s.action(s.setPreset))
 	mux.HandleFunc("POST /job", s.action(s.post))
 	mux.HandleFunc("POST /job/{id}", s.action(s.setJob))
 	mux.HandleFunc("GET /{hash}/{name}", s.asset)
@@ -254,7 +251,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, status int, said s
 		http.Error(w, "the peer did not respond: "+err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	p := m.page(viewOf(r.URL.Query(), s.mayAct(r)), s.guard.form)
+	p := m.page(s.mayAct(r), s.guard.form)
 	p.Said, p.SaidBad = said, bad
 	for i := range p.Settings { // keep rejected values for correction
 		if v, ok := r.PostForm[p.Settings[i].Key]; ok && bad {
@@ -281,8 +278,8 @@ type part struct {
 // partNames are the parts that are sent again when they change.
 var partNames = []string{"who", "state", "controls", "own", "jobs", "walk", "ring", "neighbours", "totals", "log", "charts", "lately", "failed", "used", "settings", "hosts", "refused"}
 
-func (s *Server) parts(m *model, v view) ([]part, error) {
-	p := m.page(v, s.guard.form)
+func (s *Server) parts(m *model, acts bool) ([]part, error) {
+	p := m.page(acts, s.guard.form)
 	parts := make([]part, 0, len(partNames))
 	for _, name := range partNames {
 		var b strings.Builder
@@ -380,15 +377,6 @@ func (s *Server) setJob(ctx context.Context, r *http.Request) (said string, err 
 	_, err = s.peer.SetJob(ctx, r.PathValue("id"), r.PostForm.Get("action"))
 	s.live.listJobs(ctx)
 	return said, err
-}
-
-func (s *Server) setPreset(ctx context.Context, r *http.Request) (said string, err error) {
-	i := slices.IndexFunc(presets, func(p preset) bool { return p.ID == r.PostForm.Get("preset") })
-	if i < 0 {
-		return "", control.Usage("no such preset")
-	}
-	_, err = s.peer.SetLimits(ctx, presets[i].values)
-	return "limited", err
 }
 
 // setLimits sets what the form has other than the peer. Fields that are no settings are left alone.
