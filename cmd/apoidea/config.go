@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/settings"
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 func newConfig(g *globals) *cobra.Command {

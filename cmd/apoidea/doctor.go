@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/settings"
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/doctor"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 type doctorOptions struct {

@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/progress"
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/lab/experiment"
 	"github.com/apoidea/apoidea/node/lab/experiment/report"
 	"github.com/apoidea/apoidea/node/lab/experiment/trial"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 func newExperiment(g *globals) *cobra.Command {

@@ -15,10 +15,10 @@ import (
 	"golang.org/x/term"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/progress"
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/ops/export"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 type exportOptions struct {

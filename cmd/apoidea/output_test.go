@@ -11,10 +11,10 @@ import (
 
 	"github.com/apoidea/apoidea/cmd/apoidea/progress"
 	"github.com/apoidea/apoidea/cmd/apoidea/show"
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/doctor"
 	"github.com/apoidea/apoidea/node/ops/export"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // TestTextsOfOthersCommandNoTerminal: what a certificate, an error or another peer says is shown

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/ops/ringsvg"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // The dimensions of the picture in SVG units, around the center.

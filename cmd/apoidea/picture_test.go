@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // drawnRing makes a closed ring of n members at random places, some of them close together, with

@@ -142,12 +142,4 @@ func fine(format string, args ...any) Finding {
 	return Finding{Verdict: OK, Found: fmt.Sprintf(format, args...)}
 }
 
-// count formats a number with its noun.
-func count(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
-}
-
 func found(v Verdict, what, cure string) Finding { return Finding{Verdict: v, Found: what, Cure: cure} }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // roomy is the free space beyond the reserve below which disk warns.
@@ -21,23 +23,12 @@ func (e *examination) disk(context.Context) Finding {
 	case err != nil:
 		return found(Fail, err.Error(), "check that the disk is mounted and healthy")
 	case free < reserve:
-		return found(Fail, fmt.Sprintf("%s free, below the reserve of %s: the peer does not start", sizeText(free), sizeText(reserve)), cure)
+		return found(Fail, fmt.Sprintf("%s free, below the reserve of %s: the peer does not start", words.Bytes(int64(free)), words.Bytes(int64(reserve))), cure)
 	case free < reserve+roomy:
-		return found(Warn, fmt.Sprintf("%s free with a reserve of %s: the crawl will stop soon", sizeText(free), sizeText(reserve)),
+		return found(Warn, fmt.Sprintf("%s free with a reserve of %s: the crawl will stop soon", words.Bytes(int64(free)), words.Bytes(int64(reserve))),
 			"free some space, or put --data-dir on another disk")
 	default:
-		return fine("%s free, reserve %s", sizeText(free), sizeText(reserve))
-	}
-}
-
-func sizeText(n uint64) string {
-	switch {
-	case n < 1<<30:
-		return fmt.Sprintf("%d MiB", n>>20)
-	case n < 1<<40:
-		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
-	default:
-		return fmt.Sprintf("%.1f TiB", float64(n)/(1<<40))
+		return fine("%s free, reserve %s", words.Bytes(int64(free)), words.Bytes(int64(reserve)))
 	}
 }
 
@@ -64,9 +55,9 @@ func judgeClock(now, built time.Time, offsets []time.Duration) Finding {
 	}
 	slices.Sort(offsets)
 	middle := offsets[len(offsets)/2]
-	text := fmt.Sprintf("%v behind the median of %s", middle.Round(time.Millisecond), count(len(offsets), "peer"))
+	text := fmt.Sprintf("%v behind the median of %s", middle.Round(time.Millisecond), words.Counted(int64(len(offsets)), "peer"))
 	if middle < 0 {
-		text = fmt.Sprintf("%v ahead of the median of %s", -middle.Round(time.Millisecond), count(len(offsets), "peer"))
+		text = fmt.Sprintf("%v ahead of the median of %s", -middle.Round(time.Millisecond), words.Counted(int64(len(offsets)), "peer"))
 	}
 	switch {
 	case middle.Abs() > clockOff:
@@ -74,7 +65,7 @@ func judgeClock(now, built time.Time, offsets []time.Duration) Finding {
 	case middle.Abs() > clockDrift:
 		return found(Warn, text, clockSource)
 	default:
-		return fine("within %v of %s", middle.Abs().Round(time.Millisecond), count(len(offsets), "peer"))
+		return fine("within %v of %s", middle.Abs().Round(time.Millisecond), words.Counted(int64(len(offsets)), "peer"))
 	}
 }
 

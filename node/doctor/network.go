@@ -8,6 +8,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/resolve"
 	"github.com/apoidea/apoidea/node"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // reachability reports how others reach the running peer.
@@ -55,7 +56,7 @@ func judgeEntries(c *node.Config, entries []node.Entry, runs bool) Finding {
 	var texts []string
 	for _, source := range sources {
 		n, answer, bad := tally(source, entries)
-		text := fmt.Sprintf("%s: %d of %s responding", source, answer, count(n, "peer"))
+		text := fmt.Sprintf("%s: %d of %s responding", source, answer, words.Counted(int64(n), "peer"))
 		if n == 0 && len(bad) == 0 {
 			text = source + ": not contacted in time"
 		}
@@ -72,7 +73,7 @@ func judgeEntries(c *node.Config, entries []node.Entry, runs bool) Finding {
 	}
 	known, remembered, _ := tally(sourceRemembered, entries)
 	if known > 0 {
-		texts = append(texts, fmt.Sprintf("%d of %s responding", remembered, count(known, "remembered peer")))
+		texts = append(texts, fmt.Sprintf("%d of %s responding", remembered, words.Counted(int64(known), "remembered peer")))
 	}
 	switch {
 	case len(sources) > 0 && verdict == OK:
@@ -136,12 +137,12 @@ func (e *examination) resolver(ctx context.Context) Finding {
 	}
 	switch {
 	case len(bad) > 0:
-		return found(verdict, fmt.Sprintf("no response from %d of %s %s (%s)", len(bad), count(len(states), "server"), whose, strings.Join(bad, "; ")),
+		return found(verdict, fmt.Sprintf("no response from %d of %s %s (%s)", len(bad), words.Counted(int64(len(states)), "server"), whose, strings.Join(bad, "; ")),
 			"set another with --dns-server HOST:PORT, or fix the system's; a firewall may block UDP port 53")
 	case slow > slowAnswer:
 		return found(Warn, fmt.Sprintf("servers %s take %v to respond", whose, slow.Round(time.Millisecond)), "set a closer one with --dns-server HOST:PORT")
 	default:
-		return fine("%s %s, slowest response %v", count(len(states), "server"), whose, slow.Round(time.Millisecond))
+		return fine("%s %s, slowest response %v", words.Counted(int64(len(states)), "server"), whose, slow.Round(time.Millisecond))
 	}
 }
 

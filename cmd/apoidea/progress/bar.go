@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // barCells is the length of the bar, and barEvery its minimum redraw interval.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // Lister lists hosts with skipped URLs.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/show"
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // Waiter waits for the end of a crawl.

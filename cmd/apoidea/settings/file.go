@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // readConfig reads a file as flag values. An unknown key is an error with a suggestion.

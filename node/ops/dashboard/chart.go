@@ -7,6 +7,8 @@ import (
 	"html/template"
 	"math"
 	"strings"
+
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // The size of a chart, in pixels at its natural width. The curves are between top and base, the
@@ -39,6 +41,8 @@ type curve struct {
 	area   bool
 	dashed bool
 }
+
+func rateText(n float64) string { return words.Rate(int64(n)) }
 
 // charts returns the four charts of the page.
 func charts(points []point, latest *point) []chart {
@@ -77,7 +81,7 @@ func charts(points []point, latest *point) []chart {
 		{
 			ID: "queue", Title: "Queue", unit: countText, least: 4,
 			curves: []curve{{class: "c-queue", values: pick(func(p *point) float64 { return p.Queue }), area: true}},
-			Now:    []reading{{"c-queue", "URLs pending", thousands(int64(latest.Queue))}},
+			Now:    []reading{{"c-queue", "URLs pending", words.Thousands(int64(latest.Queue))}},
 		},
 		{
 			ID: "duplicates", Title: "Duplicates", unit: perSecond, least: 1,
@@ -121,12 +125,12 @@ func (c *chart) empty() bool {
 // svg draws the chart with class names only, because of the page's content policy; the style sheet
 // sets the colors of both themes.
 func (c *chart) svg() template.HTML {
-	words := []string{c.Title + " over the last 10 minutes"}
+	parts := []string{c.Title + " over the last 10 minutes"}
 	for _, r := range c.Now {
-		words = append(words, r.Name+" "+r.Value)
+		parts = append(parts, r.Name+" "+r.Value)
 	}
 	d := new(bytes.Buffer)
-	fmt.Fprintf(d, `<svg class="chart" viewBox="0 0 %d %d" role="img" aria-label="%s">`, chartWidth, chartHeight, html.EscapeString(strings.Join(words, ", ")))
+	fmt.Fprintf(d, `<svg class="chart" viewBox="0 0 %d %d" role="img" aria-label="%s">`, chartWidth, chartHeight, html.EscapeString(strings.Join(parts, ", ")))
 	top := c.top()
 	for i, class := range []string{"axis", "grid", "grid"} { // at zero, half and top
 		y := chartBase - i*(chartBase-chartTop)/2

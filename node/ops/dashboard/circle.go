@@ -12,6 +12,7 @@ import (
 
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/ops/ringsvg"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // The dimensions of the picture, in its own units around the center.
@@ -36,7 +37,7 @@ const (
 // the lowest measured round trip time, else red; a line to each peer that crawls hosts for this
 // one.
 func (c *Circle) svg(hosts []Host) template.HTML {
-	r := ringsvg.Ring{Radius: circleRadius, ArcWidth: 16, Height: circleHeight - 24, LabelGap: 19, MarkRadius: 2, Count: thousands(int64(c.Size)), State: c.state()}
+	r := ringsvg.Ring{Radius: circleRadius, ArcWidth: 16, Height: circleHeight - 24, LabelGap: 19, MarkRadius: 2, Count: words.Thousands(int64(c.Size)), State: c.state()}
 	c.spread()
 	others := c.Others[:min(len(c.Others), maxDots)]
 	for i := range others {
@@ -44,7 +45,7 @@ func (c *Circle) svg(hosts []Host) template.HTML {
 		r.Peers = append(r.Peers, p.drawing(fmt.Sprintf("a%d", i%2), len(others) < maxLabels))
 		if p.Crawls > 0 {
 			r.Threads = append(r.Threads, ringsvg.Thread{
-				From: c.Self.drawn, To: p.drawn, Hosts: p.Crawls, Title: fmt.Sprintf("%s crawls %d hosts for this peer", short(p.Peer), p.Crawls),
+				From: c.Self.drawn, To: p.drawn, Hosts: p.Crawls, Title: fmt.Sprintf("%s crawls %d hosts for this peer", words.Short(p.Peer), p.Crawls),
 			})
 		}
 	}
@@ -89,7 +90,7 @@ func (p *Place) drawing(arc string, labeled bool) ringsvg.Peer {
 	case self:
 		d.Name = "this peer"
 	default:
-		d.Name, d.Detail = string(p.Name), short(p.Peer)
+		d.Name, d.Detail = string(p.Name), words.Short(p.Peer)
 		if len(d.Name) > maxName {
 			d.Name = d.Name[:maxName-1] + "…"
 		}

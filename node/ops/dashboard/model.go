@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // Limits of the content of a page.
@@ -182,7 +183,7 @@ func stateWords(m *model) (word, why, lamp string) {
 			lamp = "idle"
 			break
 		}
-		word, why = "Crawling", fmt.Sprintf("%s being crawled, %s pending.", count(int64(m.crawled.Total), "host"), count(s.URLsPending, "URL"))
+		word, why = "Crawling", fmt.Sprintf("%s being crawled, %s pending.", words.Counted(int64(m.crawled.Total), "host"), words.Counted(s.URLsPending, "URL"))
 	case "idle":
 		word, why = "Idle", "This peer has no work left."
 	case "paused":
@@ -196,7 +197,7 @@ func stateWords(m *model) (word, why, lamp string) {
 	}
 	if s.Role == "worker" {
 		if s.State == "crawling" {
-			why = count(int64(m.crawled.Here), "host") + " being crawled."
+			why = words.Counted(int64(m.crawled.Here), "host") + " being crawled."
 		}
 		why += fmt.Sprintf(" Worker (%s): it owns no hosts and crawls for the peers it is attached to.", s.WhyWorker())
 	}
@@ -207,16 +208,9 @@ func stateWords(m *model) (word, why, lamp string) {
 func othersCrawl(m *model) (word, why string) {
 	if m.crawled.Total > 0 {
 		return "Others crawl", fmt.Sprintf("%s of this peer %s crawled by other peers, which are closer or have more capacity. %s pending.",
-			count(int64(m.crawled.Total), "host"), map[bool]string{true: "is", false: "are"}[m.crawled.Total == 1], count(m.status.URLsPending, "URL"))
+			words.Counted(int64(m.crawled.Total), "host"), map[bool]string{true: "is", false: "are"}[m.crawled.Total == 1], words.Counted(m.status.URLsPending, "URL"))
 	}
-	return "Waiting", fmt.Sprintf("%s pending until they are due or a worker is free.", count(m.status.URLsPending, "URL"))
-}
-
-func count(n int64, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return thousands(n) + " " + word + "s"
+	return "Waiting", fmt.Sprintf("%s pending until they are due or a worker is free.", words.Counted(m.status.URLsPending, "URL"))
 }
 
 func placeWord(p *Place) string {

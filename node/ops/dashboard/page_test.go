@@ -29,7 +29,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("the page has %d bytes", len(res.text))
 	}
 	for _, want := range []string{
-		`<data id="n-pages" value="12345">12` + "\u202f" + `345</data>`, `>peers</text>`, `cellar <span class="id">00000001</span>`, `<data id="n-all_pages" value="4321">`, "h0.example", ">peer8<", "The 12 hosts with the most pending URLs, of 40", "apoidea dashboard", "no host of its",
+		`<data id="n-pages" value="12345">12,345</data>`, `>peers</text>`, `cellar <span class="id">00000001</span>`, `<data id="n-all_pages" value="4321">`, "h0.example", ">peer8<", "The 12 hosts with the most pending URLs, of 40", "apoidea dashboard", "no host of its",
 		"<title>Others crawl · Apoidea attic 00000000</title>", `<span id="headline">Others crawl</span>`, `data-title=" · Apoidea attic 00000000"`,
 	} {
 		want = strings.ReplaceAll(want, ">peer8<", ">00000003<")

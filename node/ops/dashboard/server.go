@@ -22,6 +22,7 @@ import (
 
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/ops/glossary"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 //go:embed assets
@@ -121,7 +122,7 @@ func (s *Server) load() error {
 	s.pages, err = template.New("").Funcs(template.FuncMap{
 		"style": func() template.CSS { return template.CSS(style) }, // our own file
 		"asset": func(name string) string { return names[name] },
-		"short": short, "number": thousands, "size": func(n int64) string { return bytesText(float64(n)) }, "ms": rttText,
+		"short": words.Short, "number": words.Thousands, "size": words.Bytes, "ms": rttText,
 		"rtt":      func(d time.Duration) string { return rttText(float64(d.Microseconds()) / 1000) },
 		"span":     func(s float64) string { return spanText(time.Duration(s * float64(time.Second))) },
 		"iso":      func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
