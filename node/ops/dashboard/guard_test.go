@@ -273,7 +273,7 @@ func TestLive(t *testing.T) {
 		walked = walked || strings.Contains(line, `data-state=\"closed\"\u003e8 `) && strings.Contains(line, "checked at")
 		return walked && changed && seen["state"] > 1 && seen["log"] > 1 && seen["beat"] > 1 // a living peer is heard though nothing changed
 	})
-	if len(seen) != len(partNames)+1 || seen["hosts"] != 1 || seen["ring"] != 1 {
+	if len(seen) != len(partNames)+1 || seen["hosts"] != 1 || seen["lately"] != 1 || seen["ring"] > 2 { // the walk changes the ring
 		t.Errorf("pieces that did not change were sent again: %v", seen)
 	}
 }

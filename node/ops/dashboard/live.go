@@ -61,7 +61,8 @@ type live struct {
 // whole is the result of a walk.
 type whole struct {
 	at     time.Time
-	status *control.Status
+	ring   *control.Ring
+	totals control.Counters // of all members
 }
 
 // stream is one open page. It receives only the newest model.
@@ -124,23 +125,29 @@ func (l *live) walk(ctx context.Context) {
 		if !wanted {
 			continue
 		}
-		found := &whole{at: time.Now()}
 		part, cancel := context.WithTimeout(ctx, walkTime)
-		s, err := l.peer.Status(part, true)
+		r, err := l.peer.Ring(part)
 		cancel()
 		if err != nil {
 			continue // the page shows the time of the last walk
 		}
-		found.status = s
-		l.mu.Lock()
-		l.whole = found
-		due := found.at.After(l.list)
-		l.mu.Unlock()
-		l.nudge()
-		if due {
+		if l.set(r) {
 			l.listJobs(ctx)
 		}
 	}
+}
+
+// set stores the result of a walk and reports whether a listing of the jobs is due.
+func (l *live) set(r *control.Ring) bool {
+	found := &whole{at: time.Now(), ring: r}
+	for i := range r.Members {
+		found.totals.Add(&r.Members[i].Counters)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.whole = found
+	l.nudge()
+	return found.at.After(l.list)
 }
 
 // jobRank sorts running and paused jobs first.
@@ -253,8 +260,6 @@ func (l *live) model(ctx context.Context, age time.Duration) (*model, error) {
 	if m.whole = l.whole; m.whole == nil || m.at.Sub(m.whole.at) > walkTime+2*walkEvery {
 		m.whole = nil
 		l.walkSoon()
-	} else {
-		m.circle.serving(m.whole.status.Peers)
 	}
 	l.last, l.looked = m, m.at
 	return m, nil

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"html/template"
@@ -27,20 +28,20 @@ const (
 
 // model is the state of the peer at one moment.
 type model struct {
-	at      time.Time
-	status  *control.Status
-	circle  *Circle
-	crawled *Crawled
-	limits  *control.Limits
-	whole   *whole // nil: no recent walk
-	latest  point
-	recent  []Outcome // newest first
-	failed  []Outcome
-	refused []Refused
-	jobs    []control.Job       // nil: not listed
-	jobKey  string              // signs changes made at this peer
-	log     []control.RingEvent // newest first
-	points  []point             // of the charts, oldest first
+	at       time.Time
+	status   *control.Status
+	attached []control.PeerLine // see Peer
+	crawled  *Crawled
+	limits   *control.Limits
+	whole    *whole // nil: no recent walk
+	latest   point
+	recent   []Outcome // newest first
+	failed   []Outcome
+	refused  []Refused
+	jobs     []control.Job       // nil: not listed
+	jobKey   string              // signs changes made at this peer
+	log      []control.RingEvent // newest first
+	points   []point             // of the charts, oldest first
 }
 
 // drawn is a chart with its SVG.
@@ -52,14 +53,17 @@ type drawn struct {
 
 // row is a row of the host table.
 type row struct {
-	Host
-	Here bool
+	control.HostLine
+	// Here: this peer crawls it. Ours: this peer owns it. Behind: see control.Behind.
+	Here, Ours bool
+	Behind     float64
 }
 
 // neighbour is a row of the leaf set table.
 type neighbour struct {
-	Place
-	Word string
+	control.PeerLine
+	Word   string
+	Crawls int // hosts that it crawls for this peer
 }
 
 // walked is the state of the whole ring.
@@ -85,8 +89,7 @@ type page struct {
 	Said           string
 	SaidBad        bool
 	Ring           template.HTML
-	Walked         *walked // nil: unknown
-	Beyond         bool
+	Walked         *walked       // nil: unknown
 	Delegates      bool          // others crawl hosts for this peer
 	Did            *control.Used // work of this peer
 	Jobs           []control.Job
@@ -118,18 +121,8 @@ func (m *model) page(acts bool, form string) *page {
 	}
 	p.StateWord, p.Why, p.Lamp = stateWords(m)
 	p.ofRing(m.whole)
-	p.Ring = m.circle.svg(m.crawled.Hosts)
-	for i := range m.circle.Others {
-		o := &m.circle.Others[i]
-		p.Beyond = p.Beyond || !o.Leaf
-		p.Delegates = p.Delegates || o.Crawls > 0
-		if o.Leaf || o.Side != "" {
-			p.Neighbours = append(p.Neighbours, neighbour{*o, placeWord(o)})
-		}
-	}
-	for _, w := range m.circle.Attached[:min(len(m.circle.Attached), maxPeers)] {
-		p.Neighbours = append(p.Neighbours, neighbour{w, "worker"})
-	}
+	p.Ring = m.circle()
+	p.neighbours(m)
 	for i := range m.refused {
 		if len(p.Refused) < maxPeers && m.matters(&m.refused[i]) {
 			p.Refused = append(p.Refused, m.refused[i])
@@ -149,17 +142,59 @@ func (p *page) ofRing(w *whole) {
 	if w == nil {
 		return
 	}
-	s := w.status
-	p.Walked = &walked{At: w.at, Members: s.Ring.Members, State: s.Ring.State, Totals: &s.Counters}
-	if s.Ring.State != control.RingClosed {
-		p.Walked.Why = s.Holding
+	p.Walked = &walked{At: w.at, Members: len(w.ring.Members), State: w.ring.State(), Why: w.ring.Error, Totals: &w.totals}
+}
+
+// neighbours lists the leaf set and the attached peers, with what the last walk found of them.
+func (p *page) neighbours(m *model) {
+	found := make(map[string]*control.Member)
+	if m.whole != nil {
+		for i := range m.whole.ring.Members {
+			found[m.whole.ring.Members[i].Peer] = &m.whole.ring.Members[i]
+		}
+	}
+	own := cmp.Or(found[m.status.Peer], new(control.Member))
+	add := func(list []control.PeerLine, word func(*control.PeerLine) string) {
+		for i := range list {
+			n := neighbour{list[i], word(&list[i]), own.Delegated[list[i].Peer]}
+			n.ArcShare = cmp.Or(found[n.Peer], new(control.Member)).ArcShare
+			p.Delegates = p.Delegates || n.Crawls > 0
+			p.Neighbours = append(p.Neighbours, n)
+		}
+	}
+	add(m.status.Peers, m.side)
+	add(m.attached[:min(len(m.attached), maxPeers)], func(l *control.PeerLine) string {
+		if l.Role == "worker" {
+			return "worker"
+		}
+		return "attached"
+	})
+}
+
+// side returns the position of a peer of the leaf set.
+func (m *model) side(l *control.PeerLine) string {
+	r := &m.status.Ring
+	next := len(r.Successors) > 0 && r.Successors[0] == l.Peer
+	switch {
+	case next && r.Predecessor == l.Peer:
+		return "predecessor, successor"
+	case next:
+		return "successor"
+	case r.Predecessor == l.Peer:
+		return "predecessor"
+	default:
+		return "leaf"
 	}
 }
 
 func (p *page) hosts(m *model) {
 	list := m.crawled.Hosts
-	for i := range list {
-		p.Hosts = append(p.Hosts, row{list[i], list[i].Worker == m.status.Peer})
+	for _, h := range list {
+		r := row{HostLine: h, Here: h.Worker == m.status.Peer, Ours: h.Owner == m.status.Peer}
+		if h.LeastRTTMs > 0 {
+			r.Behind = control.Behind(h.RTTMs, h.LeastRTTMs)
+		}
+		p.Hosts = append(p.Hosts, r)
 	}
 	p.TotalHosts, p.MoreHosts = int64(m.crawled.Total), m.crawled.Total > len(list)
 	switch {
@@ -213,17 +248,6 @@ func othersCrawl(m *model) (word, why string) {
 	return "Waiting", fmt.Sprintf("%s pending until they are due or a worker is free.", words.Counted(m.status.URLsPending, "URL"))
 }
 
-func placeWord(p *Place) string {
-	switch {
-	case p.Suspect:
-		return "no response"
-	case p.Side != "":
-		return p.Side
-	default:
-		return "leaf"
-	}
-}
-
 // matters reports whether rejections are more than the temporary ones of a converging ring.
 func (m *model) matters(r *Refused) bool {
 	changed := m.at.Add(-time.Duration(m.status.UptimeS * float64(time.Second)))
@@ -241,10 +265,7 @@ func ask(ctx context.Context, peer Peer) (*model, error) {
 	if m.status, err = peer.Status(ctx, false); err != nil {
 		return nil, fmt.Errorf("status: %w", err)
 	}
-	if m.circle, err = peer.Circle(ctx); err != nil {
-		return nil, fmt.Errorf("ring: %w", err)
-	}
-	m.circle.Self.Side = sideSelf
+	m.attached = peer.Attached()
 	m.recent, m.failed = peer.Lately()
 	m.refused = peer.Refused()
 	if key, err := peer.JobKey(ctx); err == nil {
@@ -258,6 +279,3 @@ func ask(ctx context.Context, peer Peer) (*model, error) {
 	}
 	return m, nil
 }
-
-// sideSelf is the Side of this peer.
-const sideSelf = "self"

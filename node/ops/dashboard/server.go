@@ -123,7 +123,6 @@ func (s *Server) load() error {
 		"style": func() template.CSS { return template.CSS(style) }, // our own file
 		"asset": func(name string) string { return names[name] },
 		"short": words.Short, "number": words.Thousands, "size": words.Bytes, "ms": rttText,
-		"rtt":      func(d time.Duration) string { return rttText(float64(d.Microseconds()) / 1000) },
 		"span":     func(s float64) string { return spanText(time.Duration(s * float64(time.Second))) },
 		"iso":      func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"milli":    func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") },
@@ -131,20 +130,18 @@ func (s *Server) load() error {
 		"until":    func(t time.Time) string { return untilText(t, time.Now()) },
 		"sentence": capital, "ringword": control.RingWord,
 		"glossary": func() []glossary.Word { return glossary.Words },
-		"percent":  func(n neighbour) string { return shareText(&n.Place) },
-		"called":   func(id string) Place { return Place{Peer: id, Name: s.peer.PeerName(id)} },
+		"percent": func(share float64) string {
+			if share == 0 {
+				return "–"
+			}
+			return fmt.Sprintf("%.1f %%", 100*share)
+		},
+		"called": func(id string) control.PeerLine { return control.PeerLine{Peer: id, Name: s.peer.PeerName(id)} },
 	}).ParseFS(assets, "assets/page.html")
 	if err != nil {
 		return fmt.Errorf("dashboard: %w", err)
 	}
 	return nil
-}
-
-func shareText(p *Place) string {
-	if !p.Serves {
-		return "–"
-	}
-	return fmt.Sprintf("%.1f %%", 100*p.share())
 }
 
 // Serve records the history and serves ln until ctx ends, then waits briefly for running requests.

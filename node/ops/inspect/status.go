@@ -419,18 +419,37 @@ func (v *View) neighbours() []control.PeerLine {
 			continue
 		}
 		seen[p.ID] = true
-		l := control.PeerLine{
-			Peer: p.ID.String(), Role: "ring", Position: p.Key().Hex(),
-			RTTMs: float64(v.deps.Ring.Net.RoundTrip(p.ID).Microseconds()) / 1000,
-		}
-		if addrs := v.deps.Ring.Net.AddrsOf(p.ID); len(addrs) > 0 {
-			l.Addr = addrs[0]
-		}
-		l.Name, _ = v.names.of(l.Peer)
-		l.CoordinateMs, l.CoordinateError = v.deps.Placing.Placer.Distance(p.ID)
-		lines = append(lines, l)
+		lines = append(lines, v.lineOfKnown(p, RoleRing))
 	}
 	return lines
+}
+
+// Attached returns the workers attached to this peer; for a worker, the peers that it is attached
+// to. It makes no network request.
+func (v *View) Attached() []control.PeerLine {
+	peers, role := v.deps.Ring.DHT.Attached(), RoleWorker
+	if v.deps.Ring.DHT.State() == dht.Worker {
+		peers, role = v.deps.Ring.DHT.Attachments(), RoleRing
+	}
+	var lines []control.PeerLine
+	for _, p := range peers {
+		lines = append(lines, v.lineOfKnown(p, role))
+	}
+	return lines
+}
+
+// lineOfKnown returns what is known of a peer without a request.
+func (v *View) lineOfKnown(p dht.Peer, role string) control.PeerLine {
+	l := control.PeerLine{
+		Peer: p.ID.String(), Role: role, Position: p.Key().Hex(),
+		RTTMs: float64(v.deps.Ring.Net.RoundTrip(p.ID).Microseconds()) / 1000,
+	}
+	if addrs := v.deps.Ring.Net.AddrsOf(p.ID); len(addrs) > 0 {
+		l.Addr = addrs[0]
+	}
+	l.Name, _ = v.names.of(l.Peer)
+	l.CoordinateMs, l.CoordinateError = v.deps.Placing.Placer.Distance(p.ID)
+	return l
 }
 
 // Peers implements control.Backend: the leaf set, with a request to each peer.

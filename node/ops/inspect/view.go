@@ -125,6 +125,7 @@ type Ring interface {
 	Arc() (ring.Arc, bool)             // returns the arc of this peer; false: none
 	Leaves() (preds, succs []dht.Peer) // returns the leaf set, on each side the nearest first
 	Attached() []dht.Peer              // lists the workers attached to this peer
+	Attachments() []dht.Peer           // lists the peers that this worker is attached to
 	Serves(key ring.Key) bool          // reports whether this peer owns a key now
 	// Lookup finds the owner of a key.
 	Lookup(ctx context.Context, key ring.Key) (dht.Lookup, error)

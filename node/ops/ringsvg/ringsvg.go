@@ -28,9 +28,8 @@ type Ring struct {
 
 // Peer is a peer on the ring.
 type Peer struct {
-	At           float64 // end of its arc
+	At           float64 // end of its arc, position of its dot
 	Share        float64 // of the ring; 0: no arc, 1: all of it
-	Dot          float64 // position of its dot, which may differ from At to avoid overlap
 	DotRadius    float64
 	ArcClass     string // added to the class of the arc
 	Class        string // added to the classes of dot and label
@@ -74,7 +73,7 @@ func (r *Ring) Draw(d *bytes.Buffer) {
 	}
 	for i := range r.Peers {
 		p := &r.Peers[i]
-		x, y := Point(p.Dot, r.Radius)
+		x, y := Point(p.At, r.Radius)
 		fmt.Fprintf(d, `<circle %s cx="%.1f" cy="%.1f" r="%g">%s</circle>`+"\n", looks("dot", p.Class, "fill", p.Color), x, y, p.DotRadius, title(p.Title))
 	}
 	r.labels(d)
@@ -155,7 +154,7 @@ func (r *Ring) labels(d *bytes.Buffer) {
 		if p.Name == "" && p.Detail == "" {
 			continue
 		}
-		x, y := Point(p.Dot, r.labelRadius())
+		x, y := Point(p.At, r.labelRadius())
 		side := 0
 		if x >= 0 {
 			side = 1
@@ -198,7 +197,7 @@ func (r *Ring) label(d *bytes.Buffer, l *label, right bool) {
 	if !right {
 		anchor, x, step = "end", -x, -4
 	}
-	x0, y0 := Point(l.peer.Dot, r.Radius+r.ArcWidth/2+3)
+	x0, y0 := Point(l.peer.At, r.Radius+r.ArcWidth/2+3)
 	fmt.Fprintf(d, `<path class="lead" d="M%.1f %.1fL%.1f %.1f"/>`, x0, y0, x, l.at)
 	fmt.Fprintf(d, `<text %s text-anchor="%s" x="%.1f" y="%.1f"><tspan>%s</tspan> <tspan class="id">%s</tspan></text>`+"\n",
 		looks("name", l.peer.Class, "", ""), anchor, x+step, l.at+4, html.EscapeString(l.peer.Name), html.EscapeString(l.peer.Detail))
