@@ -183,9 +183,6 @@ func (s *Server) routes() http.Handler {
 	get("/v1/urls", func(r *http.Request) (any, error) {
 		return b.URLs(r.Context(), r.FormValue("peer"), r.FormValue("after"))
 	})
-	get("/v1/holders", func(r *http.Request) (any, error) {
-		return b.Holders(r.Context(), r.FormValue("peer"), r.FormValue("after"))
-	})
 	mux.HandleFunc("GET /v1/archives/{peer}/{name}", s.archiveFile)
 	for pattern, h := range s.more {
 		mux.Handle(pattern, h)

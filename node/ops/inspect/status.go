@@ -90,8 +90,6 @@ func (v *View) answer(ctx context.Context, verb, arg string) ([]byte, error) {
 		return answerJSON(v.hostsHere(ctx, arg))
 	case askURLs:
 		return answerJSON(v.urlsHere(ctx, arg))
-	case askHolders:
-		return answerJSON(v.holdersHere(ctx, arg))
 	default:
 		return nil, rpc.Refuse("status: unknown request %.20q", verb)
 	}
@@ -102,12 +100,11 @@ const ServiceStatus = "status"
 
 // The requests of the status service: a verb, a space, and its argument.
 const (
-	askReport  = "report"
-	askHost    = "host"
-	askWhy     = "why"
-	askHosts   = "hosts"
-	askURLs    = "urls"
-	askHolders = "holders"
+	askReport = "report"
+	askHost   = "host"
+	askWhy    = "why"
+	askHosts  = "hosts"
+	askURLs   = "urls"
 
 	// maxQuestion limits a request: a verb and a URL, in bytes.
 	maxQuestion = 10_000
