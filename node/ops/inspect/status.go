@@ -39,7 +39,7 @@ func (v *View) StatusService() rpc.Service {
 func (v *View) HandleStatus(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
 	verb, arg, _ := strings.Cut(string(raw[:min(len(raw), maxQuestion)]), " ")
 	if verb == askReport {
-		if err := v.reports.wait(ctx, from); err != nil {
+		if err := v.waitForReport(ctx, from); err != nil {
 			return nil, err
 		}
 		if !v.neighbour(from) && !rpc.OfMember(ctx) {
