@@ -100,7 +100,7 @@ func TestFoundDone(t *testing.T) {
 		pages int64 // that were fetched meanwhile
 		want  bool
 	}{{control.JobDone, 0, true}, {control.JobDone, 3, false}, {"running", 0, false}} {
-		peer := &ended{told: told{progressAt(1, 20, true)}, job: control.Job{ID: "x", State: c.state}}
+		peer := &ended{told: told{all: []control.Progress{progressAt(1, 20, true)}}, job: control.Job{ID: "x", State: c.state}}
 		peer.job.Outcomes = map[string]int64{"ok": 12}
 		crawl := &Crawl{peer: peer, before: control.Counters{Pages: 10 - c.pages}}
 		ran, err := crawl.End(t.Context(), &control.Job{ID: "x", State: "running", Continued: true}, true, 0, Screen{Err: io.Discard}, io.Discard)
@@ -128,7 +128,7 @@ func TestCrawl(t *testing.T) {
 		"a job that fetched nothing": {job: &control.Job{ID: "x"}, fails: true},
 		"one finished before":        {job: &control.Job{ID: "x", State: control.JobDone, Continued: true}},
 	} {
-		peer := &ended{told: told{progressAt(1, 20, true)}, rest: c.rest}
+		peer := &ended{told: told{all: []control.Progress{progressAt(1, 20, true)}}, rest: c.rest}
 		peer.job.Spec.URLs, peer.job.Outcomes = []string{"http://a/"}, map[string]int64{"ok": c.fetched}
 		crawl, err := Begin(t.Context(), peer)
 		if err != nil {

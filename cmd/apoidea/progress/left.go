@@ -14,12 +14,6 @@ import (
 	"github.com/apoidea/apoidea/node/ops/words"
 )
 
-// Lister lists hosts with skipped URLs.
-type Lister interface {
-	Hosts(ctx context.Context, ring bool, fn func(control.HostLine) error) error // lists hosts
-	Host(ctx context.Context, host string) (*control.Host, error)                // returns the details of one
-}
-
 // mostLeft is the number of hosts in the summary.
 const mostLeft = 5
 
@@ -47,7 +41,7 @@ type LeftHost struct {
 }
 
 // leftOut finds the hosts with more skipped URLs than before; nil if there are none.
-func leftOut(ctx context.Context, peer Lister, c *control.Counters, before map[string]int64, posted *control.Job) *Left {
+func leftOut(ctx context.Context, peer control.Backend, c *control.Counters, before map[string]int64, posted *control.Job) *Left {
 	if c.Traps+c.OutOfBudget == 0 {
 		return nil
 	}

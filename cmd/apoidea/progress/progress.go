@@ -16,12 +16,6 @@ import (
 	"github.com/apoidea/apoidea/node/ops/words"
 )
 
-// Waiter waits for the end of a crawl.
-type Waiter interface {
-	// Wait: as in control.Backend.
-	Wait(ctx context.Context, job string, patience time.Duration, fn func(control.Progress) error) error
-}
-
 // Screen is the output of progress: a bar on Err if it is a terminal, else plain lines; with JSON
 // one document per line on Out; with Quiet nothing.
 type Screen struct {
@@ -30,7 +24,7 @@ type Screen struct {
 }
 
 // Follow shows progress until the ring, or one job, has nothing to do within the patience.
-func Follow(ctx context.Context, w Waiter, job string, patience time.Duration, s Screen) error {
+func Follow(ctx context.Context, w control.Backend, job string, patience time.Duration, s Screen) error {
 	var tell func(control.Progress) error
 	done := func() {}
 	switch {
