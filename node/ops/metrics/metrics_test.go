@@ -86,7 +86,7 @@ func TestTable(t *testing.T) {
 func TestDocument(t *testing.T) {
 	const path = "../../../docs/metrics.md"
 	var b bytes.Buffer
-	if err := Document(&b); err != nil {
+	if err := document(&b); err != nil {
 		t.Fatal(err)
 	}
 	if *update {
