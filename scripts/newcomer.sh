@@ -34,7 +34,7 @@ ring lookup	12D3Koo
 ^apoidea pause	paused
 ^apoidea check$	^ok: 
 ^apoidea doctor	contact
-^apoidea config check	valid|"ok": true
+^apoidea config show	contact
 ^apoidea leave	left|ended
 seed show$	given|in, |out, 
 seed zone	TXT
