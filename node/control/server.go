@@ -102,7 +102,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if WantsToken(ln) {
 		h = bearer(s.token, h) // an empty token rejects every request
 	}
-	return serve(ctx, "api", ln, local(clientHost, h), s.log)
+	return ServeHTTP(ctx, "api", ln, &http.Server{Handler: local(clientHost, h), ReadHeaderTimeout: headerTime}, s.log)
 }
 
 // clientHost is the Host of this package's client.

@@ -72,7 +72,7 @@ type Config struct {
 // last run, used for port 0 if it is free.
 func Listen(ctx context.Context, addr, preferred string) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(addr)
-	if err != nil || !isAddress(addr) {
+	if err != nil || !control.IsAddress(addr) {
 		return nil, control.Usage(fmt.Sprintf("dashboard %q: must be off, or an address and a port, such as 127.0.0.1:0", addr))
 	}
 	var lc net.ListenConfig
@@ -149,27 +149,13 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	s.addr = ln.Addr().String()
 	at, err := netip.ParseAddrPort(s.addr)
 	s.open = err == nil && at.Addr().IsLoopback() && !s.login
-	srv := &http.Server{
-		Handler: s.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: maxHead,
-		BaseContext: func(net.Listener) context.Context { return ctx },
-		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-	}
+	srv := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: maxHead}
+	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { s.live.run(ctx) })
-	wg.Go(func() {
-		<-ctx.Done()
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		if srv.Shutdown(stop) != nil {
-			_ = srv.Close()
-		}
-	})
-	err = srv.Serve(netutil.LimitListener(ln, maxConns))
-	if ctx.Err() == nil {
-		return fmt.Errorf("dashboard: %w", err)
-	}
-	wg.Wait()
-	return nil
+	defer wg.Wait()
+	defer cancel()
+	return control.ServeHTTP(ctx, "dashboard", netutil.LimitListener(ln, maxConns), srv, s.log)
 }
 
 // Link returns a one-time login link, valid for ticketTime.
