@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -127,30 +126,16 @@ func (o *exportOptions) results(ctx context.Context, errOut io.Writer) (r contro
 	return off, off.Close, nil
 }
 
-// progress shows how far an export is: a line that is written over on a terminal, a plain one now
-// and then elsewhere.
+// progress shows how far an export is.
 func (o *exportOptions) progress(errOut io.Writer, toFile bool, done func() error) (show func(export.Progress), end func() error) {
 	if o.quiet || o.json || !toFile {
 		return nil, done
 	}
-	if !progress.CanDraw(errOut) {
-		last := time.Now()
-		return func(p export.Progress) {
-			if now := time.Now(); now.Sub(last) >= progress.LineEvery {
-				last = now
-				fmt.Fprintln(errOut, exportText(p))
-			}
-		}, done
+	line, erase := progress.Line(errOut)
+	return func(p export.Progress) { line(exportText(p)) }, func() error {
+		erase()
+		return done()
 	}
-	width := 0
-	return func(p export.Progress) {
-			text := exportText(p)
-			fmt.Fprintf(errOut, "\r%-*s", width, text)
-			width = len(text)
-		}, func() error {
-			fmt.Fprintf(errOut, "\r%*s\r", width, "")
-			return done()
-		}
 }
 
 func exportText(p export.Progress) string {

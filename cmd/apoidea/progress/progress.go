@@ -48,9 +48,9 @@ func CanDraw(w io.Writer) bool {
 	return words.Width(w) > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// LineEvery is the interval of plain lines, and sameEvery that of unchanged ones.
+// lineEvery is the interval of plain lines, and sameEvery that of unchanged ones.
 const (
-	LineEvery = 2 * time.Second
+	lineEvery = 2 * time.Second
 	sameEvery = time.Minute
 )
 
@@ -60,7 +60,7 @@ func lines(w io.Writer) func(control.Progress) error {
 	last, said := math.Inf(-1), ""
 	return func(p control.Progress) error {
 		rate := pace.of(&p)
-		gap, says := LineEvery, fmt.Sprint(p.Pages, p.Duplicates, p.Redirects, p.Errors, p.URLsSeen, p.URLsPending, p.URLsLeased, p.URLsPutOff, p.Members, p.Note)
+		gap, says := lineEvery, fmt.Sprint(p.Pages, p.Duplicates, p.Redirects, p.Errors, p.URLsSeen, p.URLsPending, p.URLsLeased, p.URLsPutOff, p.Members, p.Note)
 		for i := range p.Waits {
 			says += " " + p.Waits[i].Reason
 		}
