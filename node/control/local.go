@@ -112,8 +112,8 @@ func local(name string, next http.Handler) http.Handler {
 	})
 }
 
-// IsAddress reports whether a Host, with or without port, is an IP address or localhost: no name that
-// DNS rebinding could point here.
+// IsAddress reports whether a Host, with or without port, is an IP address or localhost: no name
+// that DNS rebinding could point here.
 func IsAddress(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h

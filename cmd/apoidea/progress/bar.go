@@ -21,9 +21,9 @@ const (
 const lineShare = 20 // a twentieth
 
 // Line shows a changing text: one line that is drawn over on a terminal, else plain lines, the more
-// rarely the longer it takes. Done removes the line of a terminal. Both are safe for concurrent use.
+// rarely the longer it takes. Done removes the line of a terminal. Show is safe for concurrent use.
 func Line(w io.Writer) (show func(text string), done func()) {
-	terminal := CanDraw(w)
+	terminal := canDraw(w)
 	begin := time.Now()
 	var mu sync.Mutex // guards last
 	var last time.Time

@@ -32,7 +32,7 @@ func Follow(ctx context.Context, w control.Backend, job string, patience time.Du
 		tell = func(p control.Progress) error { return words.Line(s.Out, p) }
 	case s.Quiet:
 		tell = func(control.Progress) error { return nil }
-	case CanDraw(s.Err):
+	case canDraw(s.Err):
 		tell, done = bar(s.Err)
 	default:
 		tell = lines(s.Err)
@@ -42,9 +42,9 @@ func Follow(ctx context.Context, w control.Backend, job string, patience time.Du
 	return err
 }
 
-// CanDraw reports whether a line on w may be redrawn: w is a terminal with a known width, not a
+// canDraw reports whether a line on w may be redrawn: w is a terminal with a known width, not a
 // dumb one, and NO_COLOR (no-color.org) is not set. Nothing else here may print escape codes.
-func CanDraw(w io.Writer) bool {
+func canDraw(w io.Writer) bool {
 	return words.Width(w) > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 

@@ -43,7 +43,8 @@ func TestRingPicture(t *testing.T) {
 	}
 }
 
-// TestNeighbours: the table has the sides of the leaf set, and arcs and hosts as the walk found them.
+// TestNeighbours: the table has the sides of the leaf set, and arcs and hosts as the walk found
+// them.
 func TestNeighbours(t *testing.T) {
 	f := newFake()
 	f.status.Ring.Predecessor, f.status.Ring.Successors = name(7), []string{name(1), name(2)}

@@ -24,7 +24,8 @@ type Lost struct {
 const maxLost = 10_000
 
 // expect lists the records that archives should hold according to URL outcomes, and counts them by
-// holder. It runs before archives are read, because a page is archived before its outcome is stored.
+// holder. It runs before archives are read, because a page is archived before its outcome is
+// stored.
 func (e *exporter) expect(ctx context.Context, found *control.Archives) error {
 	if e.What == URLs {
 		return nil

@@ -21,8 +21,8 @@ const (
 	reportWait = 2 * time.Second
 )
 
-// waitForReport returns at a peer's turn, or with an error if too many requests are waiting. Reports
-// are delayed and never cached, because two equal walks end a crawl.
+// waitForReport returns at a peer's turn, or with an error if too many requests are waiting.
+// Reports are delayed and never cached, because two equal walks end a crawl.
 func (v *View) waitForReport(ctx context.Context, from peer.ID) error {
 	r := v.reports.Of(string(from)).Reserve()
 	if r.Delay() > reportWait {

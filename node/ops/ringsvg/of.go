@@ -28,10 +28,10 @@ type picture struct {
 	crawled map[string]int // hosts by worker
 }
 
-// OfRing returns the drawing of a ring, without its dimensions: an arc for each member with a dot at
-// its position, a mark for each host in the color of its worker, and a thread from each owner to its
-// workers. With latency, a host is green if its last worker is as near as any peer measured, and
-// redder the farther it is.
+// OfRing returns the drawing of a ring, without its dimensions: an arc for each member with a dot
+// at its position, a mark for each host in the color of its worker, and a thread from each owner to
+// its workers. With latency, a host is green if its last worker is as near as any peer measured,
+// and redder the farther it is.
 func OfRing(r *control.Ring, hosts []control.HostLine, o Options) *Ring {
 	g := &picture{Options: o, ring: r, place: make(map[string]int, len(r.Members)), crawled: make(map[string]int)}
 	for i := range r.Members {
