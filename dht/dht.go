@@ -407,10 +407,6 @@ func (d *DHT) Leaves() (preds, succs []Peer) {
 	return d.ring.Leaves()
 }
 
-// LeafSet returns the leaf peers with their state, clockwise from this peer; the caller owns the
-// slice.
-func (d *DHT) LeafSet() []Leaf { return read(d, (*Ring).LeafSet) }
-
 // Members returns the known ring peers, clockwise from this one, without it: all in a small ring, a
 // part of a large one.
 func (d *DHT) Members() []Peer { return read(d, (*Ring).Members) }

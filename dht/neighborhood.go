@@ -82,35 +82,6 @@ func (h *neighborhood) standing(keys []ring.Key) []Peer {
 	return peers
 }
 
-// Leaf is a peer of the leaf set and its known state.
-type Leaf struct {
-	// Peer is its identity.
-	Peer Peer
-	// Arc is the arc that it last announced, if Serves.
-	Arc ring.Arc
-	// Serves reports that it announced an arc.
-	Serves bool
-	// Suspect reports that it left a call unanswered and has been silent since.
-	Suspect bool
-}
-
-// LeafSet returns the leaf peers, clockwise from this one.
-func (h *neighborhood) LeafSet() []Leaf {
-	var set []Leaf
-	for _, key := range h.leaves.Members() {
-		n := h.peers[key]
-		l := Leaf{Peer: n.peer, Suspect: n.failures > 0}
-		if n.last != nil {
-			l.Arc, l.Serves = n.last.served, n.last.serves
-		}
-		set = append(set, l)
-	}
-	slices.SortFunc(set, func(a, b Leaf) int {
-		return a.Peer.Key().Sub(h.self.Key()).Compare(b.Peer.Key().Sub(h.self.Key()))
-	})
-	return set
-}
-
 // byID returns a leaf peer by its ID; nil if it is none.
 func (h *neighborhood) byID(id peer.ID) *neighbor { return h.peers[ring.PeerKey([]byte(id))] }
 

@@ -41,7 +41,7 @@ func openPage(ctx context.Context, addr string, kept meta) (*page, error) {
 // show creates the dashboard of a peer with that configuration.
 func (p *page) show(cfg *Config, peer *shown, log *slog.Logger) (err error) {
 	if p != nil {
-		c := dashboard.Config{DataDir: cfg.DataDir, Name: p2p.Short(peer.deps.Ring.Self().ID), Login: cfg.DashboardLogin}
+		c := dashboard.Config{DataDir: cfg.DataDir, Name: p2p.Short(peer.deps.Self), Login: cfg.DashboardLogin}
 		p.server, err = dashboard.New(c, peer, log)
 	}
 	return err

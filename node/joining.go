@@ -289,11 +289,11 @@ func (r *ringServices) listen(key crypto.PrivKey, register func(*p2p.Net)) error
 		return err
 	}
 	own := false
-	c.Listen, own = r.cfg.ListenOn(before)
+	c.Listen, own = r.cfg.listenOn(before)
 	err = r.open(c, register)
 	if err != nil && own && len(before) > 0 {
 		r.log.Info("addresses of the last run are in use, listening elsewhere", "err", err)
-		c.Listen, _ = r.cfg.ListenOn(nil)
+		c.Listen, _ = r.cfg.listenOn(nil)
 		err = r.open(c, register)
 	}
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// ListenOn converts Listen into multiaddrs, given those of the last run; empty leaves the choice to
+// listenOn converts Listen into multiaddrs, given those of the last run; empty leaves the choice to
 // the profile. own means that the ports are this peer's choice: those of the last run, so that
 // others find it again; if they are in use any others will do.
-func (c *Config) ListenOn(last []string) (addrs []string, own bool) {
+func (c *Config) listenOn(last []string) (addrs []string, own bool) {
 	switch {
 	case len(c.Listen) == 0 && c.MDNS && len(p2p.Elsewhere(last)) == 0 && !slices.ContainsFunc(last, isEverywhere):
 		return mustListenOn(p2p.ListenAll), true // a peer that uses mDNS must be reachable on the local network

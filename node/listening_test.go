@@ -40,7 +40,7 @@ func TestListenOnChoosesOnce(t *testing.T) {
 	} {
 		c := DefaultConfig(t.TempDir(), ProfileLab)
 		c.Listen, c.MDNS = row.listen, row.mdns
-		got, own := c.ListenOn(row.last)
+		got, own := c.listenOn(row.last)
 		if row.name == "a port" {
 			if !slices.Contains(got, "/ip4/0.0.0.0/tcp/4001") || !slices.Contains(got, "/ip4/0.0.0.0/udp/4001/quic-v1") {
 				t.Errorf("%s: %v", row.name, got)

@@ -363,7 +363,7 @@ func (n *Node) viewed() inspect.Deps {
 // shown returns the additional dependencies of the dashboard.
 func (n *Node) shown() *shown {
 	return &shown{n.View, n.Commands, n.Poster, shownDeps{
-		Ring: n.ring.dht, Net: n.ring.net, Worker: n.crawl.Worker, Recent: &n.recent, Refused: n.authorizer.refused, Look: n.owners.Look, BandwidthCap: n.limits.BandwidthCap, Measured: n.placer.Measured,
+		Self: n.ring.net.Self(), Net: n.ring.net, Worker: n.crawl.Worker, Recent: &n.recent, Refused: n.authorizer.refused, Look: n.owners.Look, BandwidthCap: n.limits.BandwidthCap, Measured: n.placer.Measured,
 	}}
 }
 

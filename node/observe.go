@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
-	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
@@ -25,19 +24,10 @@ func (n *Node) reading(ctx context.Context) (*metrics.Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := n.crawl.Worker.Stats()
 	r := &metrics.Reading{
-		Member: *m, Profile: string(n.cfg.Profile),
-		Requests: s.Requests, WireBytes: s.WireBytes, BodyBytes: s.Bytes, Outcomes: make(map[string]int64),
-		Lapsed: s.Lapsed, Dropped: s.Dropped, Incomplete: s.Incomplete,
-		InFlight: s.InFlight, Processing: s.Processing, Unreported: s.Unreported, HostsHeld: s.Hosts, Window: s.Window,
+		Member: *m, Profile: string(n.cfg.Profile), Work: n.crawl.Worker.Stats(),
 		Stalls:      n.stalls.Times(),
 		Connections: n.ring.net.Connections(), DiskFree: -1, DiskReserve: n.limits.Reserve(),
-	}
-	for i, count := range s.Outcomes {
-		if o := link.Outcome(i); o != link.OutcomeNone { // an index of an array of outcomes
-			r.Outcomes[o.String()] = count
-		}
 	}
 	r.Services = make(map[string]metrics.Service)
 	peers := n.ring.net.Stats()

@@ -20,9 +20,7 @@ import (
 
 // Kept is the state of the last run in the data directory of a stopped peer.
 type Kept struct {
-	// Listen are the multiaddrs that it will listen on again, Remembered the peers that it will
-	// contact.
-	Listen, Remembered []string
+	Remembered []string // the peers that it will contact
 	// DiskReserve is the disk reserve that limits set changed, in bytes; 0 if it did not.
 	DiskReserve uint64
 }
@@ -39,10 +37,8 @@ func ReadKept(dir string) (k Kept, err error) {
 		return k, err
 	}
 	m := meta{store.Keyspace(storage.KeyspaceMeta)}
-	k.Listen, err = m.listened()
-	reserve, rerr := limits.KeptReserve(m)
-	k.DiskReserve = reserve
-	return k, errors.Join(err, m.GetJSON(metaRemembered, &k.Remembered), rerr, store.Close())
+	k.DiskReserve, err = limits.KeptReserve(m)
+	return k, errors.Join(err, m.GetJSON(metaRemembered, &k.Remembered), store.Close())
 }
 
 // InUse reports whether an error of ReadKept means that another process uses the directory.

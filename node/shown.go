@@ -12,7 +12,6 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/worker"
-	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
@@ -34,22 +33,9 @@ var _ dashboard.Peer = (*shown)(nil)
 
 // shownDeps are its dependencies beyond those of the inspection API.
 type shownDeps struct {
-	Ring interface { // as this peer sees it: dht.DHT
-		Self() dht.Peer
-		Size() int
-		Arc() (ring.Arc, bool)
-		Leaves() (preds, succs []dht.Peer)
-		LeafSet() []dht.Leaf
-		Members() []dht.Peer
-		Attached() []dht.Peer
-		Attachments() []dht.Peer
-	}
-	Net interface { // p2p.Net
-		Stats() calls.Stats
-		RoundTrip(id peer.ID) time.Duration
-		AddrsOf(id peer.ID) []string
-	}
-	Worker interface { // this peer's own: worker.Worker
+	Self   peer.ID
+	Net    interface{ Stats() calls.Stats } // p2p.Net
+	Worker interface {                      // this peer's own: worker.Worker
 		Stats() worker.Stats
 		Held() []worker.Held
 	}
@@ -88,66 +74,6 @@ func (s *shown) Gauges(ctx context.Context) (dashboard.Gauges, error) {
 	return g, nil
 }
 
-// Circle implements dashboard.Peer.
-func (s *shown) Circle(ctx context.Context) (*dashboard.Circle, error) {
-	d := s.deps.Ring
-	self := d.Self()
-	c := &dashboard.Circle{Size: d.Size(), Self: dashboard.Place{Peer: self.ID.String(), At: self.Key().Turns()}}
-	if arc, ok := d.Arc(); ok {
-		serving(&c.Self, arc)
-	}
-	delegated := make(map[string]int)
-	if err := s.deps.Look(ctx, func(o *owner.Owner) { delegated = o.Delegated() }); err != nil {
-		return nil, err
-	}
-	preds, succs := d.Leaves()
-	leaves, attachments := d.LeafSet(), d.Attachments()
-	for _, p := range d.Members() {
-		place := s.place(p.ID, delegated)
-		place.At = p.Key().Turns()
-		for i := range leaves {
-			if leaves[i].Peer.ID != p.ID {
-				continue
-			}
-			place.Leaf, place.Suspect = true, leaves[i].Suspect
-			if leaves[i].Serves {
-				serving(&place, leaves[i].Arc)
-			}
-		}
-		var side []string
-		if len(preds) > 0 && preds[0].ID == p.ID {
-			side = append(side, "predecessor")
-		}
-		if len(succs) > 0 && succs[0].ID == p.ID {
-			side = append(side, "successor")
-		}
-		if slices.ContainsFunc(attachments, func(a dht.Peer) bool { return a.ID == p.ID }) {
-			side = append(side, "attached")
-		}
-		place.Side = strings.Join(side, ", ")
-		c.Others = append(c.Others, place)
-	}
-	for _, p := range d.Attached() {
-		c.Attached = append(c.Attached, s.place(p.ID, delegated))
-	}
-	return c, nil
-}
-
-// place returns what is known of a peer without a call.
-func (s *shown) place(id peer.ID, delegated map[string]int) dashboard.Place {
-	p := dashboard.Place{
-		Peer: id.String(), Name: s.PeerName(id.String()), RTTMs: float64(s.deps.Net.RoundTrip(id).Microseconds()) / 1000, Crawls: delegated[string(id)],
-	}
-	if addrs := s.deps.Net.AddrsOf(id); len(addrs) > 0 {
-		p.Addr = addrs[0]
-	}
-	return p
-}
-
-func serving(p *dashboard.Place, arc ring.Arc) {
-	p.Serves, p.Whole, p.ArcFrom, p.At = true, arc.Whole(), arc.Start.Turns(), arc.End.Turns()
-}
-
 // Crawled implements dashboard.Peer.
 func (s *shown) Crawled(ctx context.Context, limit int) (*dashboard.Crawled, error) {
 	var leased []owner.HostSummary
@@ -157,27 +83,24 @@ func (s *shown) Crawled(ctx context.Context, limit int) (*dashboard.Crawled, err
 	}
 	for i := range leased {
 		l := &leased[i]
-		c.Hosts = append(c.Hosts, dashboard.Host{
-			Name: l.Host, Worker: peer.ID(l.Worker).String(), At: l.Key.Turns(), RTT: time.Duration(l.WorkerRTTUs) * time.Microsecond,
-			Least:   time.Duration(l.LeastRTTUs) * time.Microsecond,
-			Pending: l.Pending + l.Leased, Pages: l.OK,
-		})
+		line := s.HostLine(l)
+		line.Pending += l.Leased
+		c.Hosts = append(c.Hosts, line)
 	}
-	self := s.deps.Ring.Self().ID
 	held := s.deps.Worker.Held()
 	c.Here = len(held)
 	for _, h := range held {
-		if h.Owner == string(self) {
+		if h.Owner == string(s.deps.Self) {
 			continue // listed above
 		}
 		c.Total++
-		c.Hosts = append(c.Hosts, dashboard.Host{
-			Name: h.Host, Worker: self.String(), Owner: peer.ID(h.Owner).String(), At: ring.HostKey(h.Host).Turns(), Pending: int64(h.URLs),
-			RTT: s.deps.Measured(h.Host, h.Addr),
+		c.Hosts = append(c.Hosts, control.HostLine{
+			Host: h.Host, Key: ring.HostKey(h.Host).Hex(), Owner: peer.ID(h.Owner).String(), Worker: s.deps.Self.String(), Pending: int64(h.URLs),
+			RTTMs: float64(s.deps.Measured(h.Host, h.Addr).Microseconds()) / 1000,
 		})
 	}
-	slices.SortFunc(c.Hosts, func(a, b dashboard.Host) int {
-		return cmp.Or(cmp.Compare(b.Pending, a.Pending), strings.Compare(a.Name, b.Name))
+	slices.SortFunc(c.Hosts, func(a, b control.HostLine) int {
+		return cmp.Or(cmp.Compare(b.Pending, a.Pending), strings.Compare(a.Host, b.Host))
 	})
 	c.Hosts = c.Hosts[:min(limit, len(c.Hosts))]
 	return c, nil

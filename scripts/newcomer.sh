@@ -33,8 +33,8 @@ ring lookup	12D3Koo
 ^apoidea limits	bandwidth|paused|works|limit
 ^apoidea pause	paused
 ^apoidea check$	^ok: 
-^apoidea doctor	configuration
-^apoidea config check	valid|"ok": true
+^apoidea doctor	contact
+^apoidea config show	contact
 ^apoidea leave	left|ended
 seed show$	given|in, |out, 
 seed zone	TXT

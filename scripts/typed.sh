@@ -14,7 +14,7 @@ not_run='
 https://example\.org/.*--contact	needs a site on the open network; the same with a local one stands above it
 apoidea crawl https://example\.org/|why https://example\.org/page	needs a site on the open network
 --dns-seed seeds\.example\.org	needs a public ring and the DNS name that leads to it
-^apoidea config check	checks the file of the line above it, which names a public ring
+^apoidea config show	checks the file of the line above it, which names a public ring
 ^scripts/check\.sh( |$)	is what runs this
 ^systemctl |^journalctl |--data-dir /var/lib/apoidea	needs systemd
 --metrics 192\.0\.2\.7	needs an address that this machine has

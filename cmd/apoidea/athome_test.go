@@ -182,9 +182,6 @@ func TestDataDirIsClosed(t *testing.T) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if out, _ := say(t, "doctor", "--data-dir", dir); !strings.Contains(out, "chmod 700") {
-		t.Errorf("doctor: %s", out)
-	}
 	said, end := peer(t, dir, args...)
 	closed("after the second start", 15)
 	end()
@@ -230,9 +227,6 @@ func TestDataDirOfAnother(t *testing.T) {
 		}
 		if out, code := say(t, "run", "--data-dir", dir); code != 1 || !strings.Contains(out, says) {
 			t.Errorf("%s: exit code %d: %s", dir, code, out)
-		}
-		if out, code := say(t, "doctor", "--data-dir", dir); code != 1 || !strings.Contains(out, says) {
-			t.Errorf("doctor of %s: exit code %d: %s", dir, code, out)
 		}
 	}
 	if left, err := os.ReadDir(theirs); len(left) > 0 || err != nil {

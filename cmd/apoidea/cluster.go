@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/lab/cluster"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // downTime is what peers get to end in good order before they are killed.

@@ -14,12 +14,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/settings"
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 func newConfig(g *globals) *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Write, show or check the configuration"}
-	cmd.AddCommand(newConfigInit(g), newConfigShow(g), newConfigCheck(g))
+	cmd := &cobra.Command{Use: "config", Short: "Write, show and check the configuration"}
+	cmd.AddCommand(newConfigInit(g), newConfigShow(g))
 	return cmd
 }
 
@@ -85,46 +85,28 @@ func newConfigShow(g *globals) *cobra.Command {
 	var s settings.Run
 	cmd := &cobra.Command{
 		Use:   "show",
-		Short: "Show the effective configuration and its sources",
-		Long: `Show the effective configuration of run with the same flags, and the source of each value: flag, environment, configuration file or default. For
-changes made by limits set, see apoidea limits.`,
+		Short: "Show and check the configuration and its sources",
+		Long: `Show the effective configuration of run with the same flags, and the source of each value: flag, environment, configuration file or default. Unknown
+keys, invalid values and conflicting settings are errors, as for run. For changes made by limits set, see apoidea limits.`,
 		Example: "  apoidea config show\n  apoidea config show --config volunteer.toml --fetchers 8 --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all := settings.All(cmd.Flags())
+			_, wrong := s.Peer.Configure(g.dataDir, g.api, "")
+			if wrong == nil {
+				_, wrong = s.Job.Spec(nil)
+				defer s.Job.Close() //nolint:errcheck // it was read
+			}
 			if g.json {
-				return words.JSON(cmd.OutOrStdout(), all)
+				return errors.Join(words.JSON(cmd.OutOrStdout(), all), wrong)
 			}
 			rows := [][]string{{"KEY", "VALUE", "FROM"}}
 			for _, e := range all {
 				rows = append(rows, []string{e.Key, e.Text, e.Source})
 			}
-			return words.Table(cmd.OutOrStdout(), rows)
+			return errors.Join(words.Table(cmd.OutOrStdout(), rows), wrong)
 		},
 	}
 	s.Add(cmd.Flags())
 	return cmd
-}
-
-func newConfigCheck(g *globals) *cobra.Command {
-	return &cobra.Command{
-		Use:   "check [FILE]",
-		Short: "Check a configuration file",
-		Long: `Check a configuration file, config.toml of the data directory or FILE, without starting a peer: unknown keys (with a suggestion), invalid values and
-conflicting settings. Flags and environment are ignored.`,
-		Example: "  apoidea config check\n  apoidea config check ./volunteer.toml --json",
-		Args:    atMost(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			path := filepath.Join(g.dataDir, settings.FileName)
-			if len(args) == 1 {
-				path = args[0]
-			}
-			n, err := settings.CheckSeeds(cmd.Root(), globalsOf(new(globals)), path, g.dataDir)
-			if err != nil {
-				return err
-			}
-			keys := map[bool]string{true: "1 key", false: fmt.Sprintf("%d keys", n)}[n == 1]
-			return g.say(cmd.OutOrStdout(), map[string]any{"file": path, "ok": true, "keys": n}, fmt.Sprintf("%s: valid, %s set%s", path, keys, map[bool]string{true: unset(func(string) bool { return false })}[n == 0]))
-		},
-	}
 }

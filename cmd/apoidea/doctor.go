@@ -2,27 +2,20 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/settings"
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/doctor"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 type doctorOptions struct {
 	*globals
 	peer settings.Peer
-	// file is the configuration file, fileErr what was wrong with it or the environment: a finding
-	// here, and no reason not to look.
-	file    string
-	fileErr error
 }
 
 func newDoctor(g *globals) *cobra.Command {
@@ -31,21 +24,14 @@ func newDoctor(g *globals) *cobra.Command {
 		Use:   "doctor",
 		Short: "Diagnose configuration and connectivity problems",
 		Long: `Diagnose the configuration that the same flags, environment and file give to run, and the peer that runs in the data directory, if any. The checks:
-data directory, data, disk, descriptors, clock, ports, DNS seed, entry peers, DNS resolver, contact, files, configuration, peer. Each reports ok, warn
-or fail, what it found, and a fix. It contacts only what the configuration names, and changes nothing.
+disk, clock, entry peers with DNS seeds, DNS resolver, contact, reachability of the running peer. Each reports ok, warn or fail, what it found, and a
+fix. It contacts only what the configuration names, and changes nothing.
 
 The exit code is 0 if no check failed.`,
 		Example: `  apoidea doctor
   apoidea doctor --profile public --contact https://me.example/crawler --dns-seed seeds.example.org
   apoidea doctor --config apoidea.toml --json`,
 		Args: noArgs,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			o.file, _ = settings.File(cmd, g.config, os.LookupEnv)
-			if err := g.fill(cmd); err != nil { // the file or the environment is wrong, not the command
-				o.fileErr = errors.New(strings.TrimPrefix(err.Error(), errUsage.Error()+": "))
-			}
-			return nil
-		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.examine(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -66,8 +52,10 @@ func (o *doctorOptions) examine(ctx context.Context, out, errOut io.Writer) erro
 		return err
 	}
 	defer done()
-	s := doctor.Setup{ConfigFile: o.file, FileError: o.fileErr, Built: built(), Log: log}
-	s.Config, s.SettingsError = o.peer.Configure(o.dataDir, o.api, versionString())
+	s := doctor.Setup{Built: built(), Log: log}
+	if s.Config, err = o.peer.Configure(o.dataDir, o.api, versionString()); err != nil && s.Config.ContactError() == nil {
+		return err // an invalid contact is a finding
+	}
 	s.Config.TokenFile = o.token
 	if s.Config.DataDir, err = filepath.Abs(s.Config.DataDir); err != nil {
 		return err

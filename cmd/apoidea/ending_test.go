@@ -12,12 +12,13 @@ import (
 
 // because is a ring with one job, and one reason for every URL.
 type because struct {
-	control.WhyLine
-	job control.Job
+	control.Backend
+	line control.WhyLine
+	job  control.Job
 }
 
 func (b because) Why(_ context.Context, url string) (*control.Why, error) {
-	return &control.Why{URL: url, Jobs: []control.WhyLine{b.WhyLine}}, nil
+	return &control.Why{URL: url, Jobs: []control.WhyLine{b.line}}, nil
 }
 
 func (b because) Job(context.Context, string) (*control.Job, error) { return &b.job, nil }
@@ -40,7 +41,7 @@ func TestExplainNothing(t *testing.T) {
 		"two of them":        {map[string]int64{"connect": 1, "robots_denied": 1}, two, "connect", "no page fetched: http://a/: done: connect (1 more seed: ", exitFailed},
 		"put off":            {nil, one, "", "no page fetched: http://a/: done: ", exitFailed},
 	} {
-		ring := because{control.WhyLine{Outcome: c.outcome, Text: "done: " + c.outcome}, control.Job{Spec: control.JobSpec{URLs: c.seeds}}}
+		ring := because{line: control.WhyLine{Outcome: c.outcome, Text: "done: " + c.outcome}, job: control.Job{Spec: control.JobSpec{URLs: c.seeds}}}
 		ring.job.Outcomes = c.outcomes
 		for _, n := range c.outcomes {
 			ring.job.Done += n

@@ -8,16 +8,14 @@ import (
 	"io"
 	"os"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/progress"
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/lab/experiment"
 	"github.com/apoidea/apoidea/node/lab/experiment/report"
 	"github.com/apoidea/apoidea/node/lab/experiment/trial"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 func newExperiment(g *globals) *cobra.Command {
@@ -133,41 +131,11 @@ func (o *experimentFlags) run(ctx context.Context, name string, out, errOut io.W
 	return err
 }
 
-// lineShare is the part of the time so far that passes at least until the next line of progress.
-const lineShare = 20 // a twentieth
-
-// experimentProgress shows how far a run has come: a line that changes on a terminal, else a line
-// now and then, the more rarely the longer it takes. It may be called from several goroutines.
+// experimentProgress shows how far a run has come.
 func experimentProgress(w io.Writer, quiet bool) (show trial.Progress, done func()) {
 	if quiet {
 		return func(string, float64) {}, func() {}
 	}
-	terminal := progress.CanDraw(w)
-	begin := time.Now()
-	var mu sync.Mutex // guards last
-	var last time.Time
-	show = func(text string, share float64) {
-		mu.Lock()
-		defer mu.Unlock()
-		now := time.Now()
-		every := max(progress.LineEvery, now.Sub(begin)/lineShare)
-		if terminal {
-			every = 200 * time.Millisecond
-		}
-		if now.Sub(last) < every {
-			return
-		}
-		last = now
-		text = fmt.Sprintf("%3.0f %%  %s", 100*share, text)
-		if terminal {
-			fmt.Fprint(w, "\r\x1b[K"+text)
-			return
-		}
-		fmt.Fprintln(w, text)
-	}
-	return show, func() {
-		if terminal {
-			fmt.Fprint(w, "\r\x1b[K")
-		}
-	}
+	line, done := progress.Line(w)
+	return func(text string, share float64) { line(fmt.Sprintf("%3.0f %%  %s", 100*share, text)) }, done
 }

@@ -9,23 +9,22 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/progress"
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/ops/export"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 type exportOptions struct {
 	*globals
-	// asked is what the flags set; output is where to, and of the file that is indexed.
-	asked      export.Options
-	output, of string
+	// asked is what the flags set; output is where to.
+	asked  export.Options
+	output string
 }
 
 // errIncomplete is returned for an export that lacks data.
@@ -41,7 +40,7 @@ func newExport(g *globals) *cobra.Command {
     warc   the records of the archive in one file
     cdxj   the sorted index of these records
     wacz   both and a list of pages, in one file for replay tools
-    links  CSV of from, to, kind (link or redirect); with --count each link once and its number of occurrences; with --json one document per line
+    links  CSV of from, to, kind (link or redirect), one line for each occurrence; with --json one document per line
     urls   one JSON document per URL with all that is recorded of it
 
 --ring includes the other members of the ring and their workers. Missing data is reported on standard error, and the exit code is 1: unreachable peers, records
@@ -49,8 +48,7 @@ of absent peers or without an archive file, corrupt ranges. The export continues
 
 The name of FILE selects the compression of warc: .warc.gz (the default), .warc.zst or .warc. A wacz uses gzip.
 
-cdxj is the index of the same records as export warc: export warc -o crawl.warc.gz and export cdxj -o crawl.cdxj belong together. --of FILE creates it from an
-exported file.
+cdxj is the index of the same records as export warc: export warc -o crawl.warc.gz and export cdxj -o crawl.cdxj belong together.
 
 With -o, FILE appears when it is complete; an existing one is kept unless --force is given. An interrupted export leaves nothing. Temporary files are in FILE.part;
 a wacz temporarily needs twice its size in free space.
@@ -58,31 +56,20 @@ a wacz temporarily needs twice its size in free space.
 Without a running peer the data directory is read directly.`,
 		Example: `  apoidea export urls --ring > urls.ndjson
   apoidea export warc -o crawl.warc.gz
-  apoidea export cdxj --of crawl.warc.gz -o crawl.cdxj
+  apoidea export cdxj -o crawl.cdxj
   apoidea export wacz --ring -o crawl.wacz
-  apoidea export links --count -o links.csv`,
+  apoidea export links -o links.csv`,
 		Args:      exactly("one of " + strings.Join(export.Kinds(), ", ")),
 		ValidArgs: export.Kinds(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !slices.Contains(cmd.ValidArgs, args[0]) {
 				return wrongUsage(cmd, fmt.Sprintf("export %q: must be one of %s%s", args[0], strings.Join(cmd.ValidArgs, ", "), words.Nearest(args[0], cmd.ValidArgs)))
 			}
-			if o.asked.Count && args[0] != export.Links {
-				return wrongUsage(cmd, "--count: applies to export links only")
-			}
-			if o.of != "" && (args[0] != export.CDXJ || o.asked.Ring) {
-				return wrongUsage(cmd, "--of: applies to export cdxj without --ring only")
-			}
-			if o.of != "" {
-				return o.indexFile(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-			}
 			return o.run(cmd.Context(), args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().BoolVar(&o.asked.Ring, "ring", false, "export from all reachable members and their workers")
-	cmd.Flags().BoolVar(&o.asked.Count, "count", false, "links: each pair once, with its number of occurrences")
 	cmd.Flags().BoolVar(&o.asked.Force, "force", false, "replace an existing FILE")
-	cmd.Flags().StringVar(&o.of, "of", "", "cdxj: exported WARC `FILE` to index instead of a peer's archive")
 	cmd.Flags().StringVarP(&o.output, "output", "o", "-", "output FILE; -: standard output")
 	return cmd
 }
@@ -125,33 +112,6 @@ func repairHint(r *export.Report) string {
 	return "; on the peer that holds the records, run apoidea check for details and apoidea repair to crawl them again"
 }
 
-// indexFile makes the index of a file that was exported.
-func (o *exportOptions) indexFile(ctx context.Context, out, errOut io.Writer) (err error) {
-	toFile := o.output != "" && o.output != "-"
-	w := out
-	if toFile {
-		mode := os.O_WRONLY | os.O_CREATE | os.O_EXCL
-		if o.asked.Force {
-			mode = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
-		}
-		f, oerr := os.OpenFile(o.output, mode, 0o644) // a result is for others too
-		if errors.Is(oerr, os.ErrExist) {
-			return fmt.Errorf("%w: %s: file exists; choose another file, or replace it with --force", errUsage, o.output)
-		}
-		if oerr != nil {
-			return oerr
-		}
-		defer func() { err = errors.Join(err, f.Close()) }()
-		w = f
-	}
-	report, err := export.IndexFile(ctx, o.of, w)
-	if err != nil {
-		return err
-	}
-	report.Output = o.output
-	return o.tell(report, toFile, out, errOut)
-}
-
 // results are those of the running peer, or of the data directory if none runs.
 func (o *exportOptions) results(ctx context.Context, errOut io.Writer) (r control.Results, done func() error, err error) {
 	if o.api != "" || o.asked.Ring || control.Answers(ctx, o.addr()) {
@@ -166,30 +126,16 @@ func (o *exportOptions) results(ctx context.Context, errOut io.Writer) (r contro
 	return off, off.Close, nil
 }
 
-// progress shows how far an export is: a line that is written over on a terminal, a plain one now
-// and then elsewhere.
+// progress shows how far an export is.
 func (o *exportOptions) progress(errOut io.Writer, toFile bool, done func() error) (show func(export.Progress), end func() error) {
 	if o.quiet || o.json || !toFile {
 		return nil, done
 	}
-	if !progress.CanDraw(errOut) {
-		last := time.Now()
-		return func(p export.Progress) {
-			if now := time.Now(); now.Sub(last) >= progress.LineEvery {
-				last = now
-				fmt.Fprintln(errOut, exportText(p))
-			}
-		}, done
+	line, erase := progress.Line(errOut)
+	return func(p export.Progress) { line(exportText(p)) }, func() error {
+		erase()
+		return done()
 	}
-	width := 0
-	return func(p export.Progress) {
-			text := exportText(p)
-			fmt.Fprintf(errOut, "\r%-*s", width, text)
-			width = len(text)
-		}, func() error {
-			fmt.Fprintf(errOut, "\r%*s\r", width, "")
-			return done()
-		}
 }
 
 func exportText(p export.Progress) string {

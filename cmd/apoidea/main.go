@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/ops/logs"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // The exit codes of every command (design, section 8).

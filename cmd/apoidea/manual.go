@@ -7,8 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
-
-	"github.com/apoidea/apoidea/node/ops/metrics"
 )
 
 // newMan writes the manual pages of all commands, for packages.
@@ -30,14 +28,6 @@ func newMan() *cobra.Command {
 			}
 			return nil
 		},
-	}
-}
-
-// newMetrics prints the documentation of the series that a peer offers to Prometheus.
-func newMetrics() *cobra.Command {
-	return &cobra.Command{
-		Use: "metrics", Short: "Print the documentation of /metrics as Markdown", Example: "  apoidea metrics > docs/metrics.md", Hidden: true, Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return metrics.Document(cmd.OutOrStdout()) },
 	}
 }
 

@@ -47,9 +47,6 @@ func TestPeersHaveNames(t *testing.T) {
 	if out, code := say(t, "status", "--data-dir", first); code != 0 || !strings.Contains(out, "(bee.one)") {
 		t.Errorf("status: %s", out)
 	}
-	if out, _ := say(t, "doctor", "--data-dir", first); !strings.Contains(out, "bee.one: ") {
-		t.Errorf("doctor: %s", out)
-	}
 	owners := ""
 	for host := range strings.FieldsSeq("a.example b.example c.example d.example e.example f.example g.example h.example") {
 		out, _ := say(t, "host", host)

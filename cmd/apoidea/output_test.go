@@ -11,10 +11,10 @@ import (
 
 	"github.com/apoidea/apoidea/cmd/apoidea/progress"
 	"github.com/apoidea/apoidea/cmd/apoidea/show"
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/doctor"
 	"github.com/apoidea/apoidea/node/ops/export"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // TestTextsOfOthersCommandNoTerminal: what a certificate, an error or another peer says is shown
@@ -33,7 +33,7 @@ func TestTextsOfOthersCommandNoTerminal(t *testing.T) {
 		},
 		"a crawl that fetched nothing": func(b *bytes.Buffer) error {
 			why := &control.Why{URL: "http://a.example/", Jobs: []control.WhyLine{{Text: evil, Outcome: "tls"}}}
-			err := progress.ExplainNothing(context.Background(), explains{why}, "x", b)
+			err := progress.ExplainNothing(context.Background(), explains{why: why}, "x", b)
 			if err == nil {
 				return errors.New("no error")
 			}
@@ -63,7 +63,10 @@ func TestTextsOfOthersCommandNoTerminal(t *testing.T) {
 }
 
 // explains is a peer that knows why.
-type explains struct{ why *control.Why }
+type explains struct {
+	control.Backend
+	why *control.Why
+}
 
 func (e explains) Job(context.Context, string) (*control.Job, error) {
 	return &control.Job{Spec: control.JobSpec{URLs: []string{e.why.URL}}}, nil

@@ -11,8 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/ringsvg"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // drawnRing makes a closed ring of n members at random places, some of them close together, with
@@ -106,19 +107,6 @@ func TestRingSVGOfHostileWords(t *testing.T) {
 	elements(t, ringPicture(&control.Ring{}, nil, false))
 }
 
-func TestColorsOfNeighborsDiffer(t *testing.T) {
-	seen := make(map[string]bool)
-	for i := range 64 {
-		seen[color(i)] = true
-	}
-	if len(seen) != 64 {
-		t.Errorf("64 members have %d colors", len(seen))
-	}
-	if red := hsl(0, 1, 0.5); red != "#ff0000" {
-		t.Errorf("red is %s", red)
-	}
-}
-
 // TestLatencySVG: a host is green where nobody is nearer to it than its worker, and the redder the
 // farther that one is; grey where it did not measure.
 func TestLatencySVG(t *testing.T) {
@@ -133,7 +121,7 @@ func TestLatencySVG(t *testing.T) {
 	}, true))
 	elements(t, []byte(picture))
 	for host, want := range map[string]string{
-		"near": farLatency(0, 0), "off": farLatency(10, 0), "far": farLatency(100, 0), "unknown": `class="mark none"`, "new": `class="mark none"`,
+		"near": ringsvg.FarLatency(0, 0), "off": ringsvg.FarLatency(10, 0), "far": ringsvg.FarLatency(100, 0), "unknown": `class="mark none"`, "new": `class="mark none"`,
 	} {
 		line := ""
 		for l := range strings.Lines(picture) {
@@ -145,7 +133,7 @@ func TestLatencySVG(t *testing.T) {
 			t.Errorf("%s is drawn as %s, want %s", host, line, want)
 		}
 	}
-	if green, yellow, red := farLatency(0.5, 0), farLatency(2, 0), farLatency(100, 0); green == yellow || yellow == red || red != farLatency(1000, 0) {
+	if green, yellow, red := ringsvg.FarLatency(0.5, 0), ringsvg.FarLatency(2, 0), ringsvg.FarLatency(100, 0); green == yellow || yellow == red || red != ringsvg.FarLatency(1000, 0) {
 		t.Errorf("colours %s, %s, %s", green, yellow, red)
 	}
 	if !strings.Contains(picture, "30.0 ms from "+words.Short(at)+"; minimum measured 20.0 ms") {

@@ -79,7 +79,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no peer running, 4 timed out, 5 r
 		{"Control a running peer:", []*cobra.Command{newLimits(g), newPause(g), newResume(g), newOptOut(g), newLeave(g)}},
 		{"Diagnose and repair:", []*cobra.Command{newDoctor(g), newCheck(g), newRepair(g)}},
 		{"Local clusters and experiments:", []*cobra.Command{newCluster(g), newWeb(g), newExperiment(g)}},
-		{"Set up:", []*cobra.Command{newConfig(g), newSeed(g), newCompletion(), newVersion(g), newMan(), newMetrics()}},
+		{"Set up:", []*cobra.Command{newConfig(g), newSeed(g), newCompletion(), newVersion(g), newMan()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: part.title, Title: part.title})
 		for _, cmd := range part.commands {

@@ -18,11 +18,11 @@ import (
 	"github.com/apoidea/apoidea/cmd/apoidea/progress"
 	"github.com/apoidea/apoidea/cmd/apoidea/settings"
 	"github.com/apoidea/apoidea/cmd/apoidea/show"
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/datadir"
 	"github.com/apoidea/apoidea/node/lab/cluster"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // gcPercent is the GOGC of a peer unless it is set: the live heap is some ten megabytes, so

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/datadir"
 	"github.com/apoidea/apoidea/node/ops/seed"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 func newSeed(g *globals) *cobra.Command {

@@ -53,7 +53,7 @@ func terminal(t *testing.T, columns uint16) (screen *os.File, read func() string
 
 // done is a peer with a crawl that is done after a second, so that what shows it is drawn more than
 // once.
-type done struct{}
+type done struct{ control.Backend }
 
 func (done) Wait(_ context.Context, _ string, _ time.Duration, fn func(control.Progress) error) error {
 	if err := fn(control.Progress{Counters: control.Counters{URLsSeen: 2, URLsPending: 1}, Members: 1}); err != nil {

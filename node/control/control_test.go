@@ -140,8 +140,7 @@ var (
 		Peers:   []control.ArchivePeer{{Peer: "p", Role: "ring", Files: []control.ArchiveFile{{Name: "a.warc.gz", Bytes: 7, Open: true}}}},
 		Missing: []control.Missing{{Peer: "q", Error: "no answer"}},
 	}
-	urlPage    = &control.URLPage{URLs: []control.URLLine{{URL: "http://a/", Outcome: "ok"}}, After: "ff"}
-	holderPage = &control.HolderPage{Holders: map[string]int64{"p": 3}}
+	urlPage = &control.URLPage{URLs: []control.URLLine{{URL: "http://a/", Outcome: "ok"}}, After: "ff"}
 )
 
 func (f *fake) Archives(_ context.Context, ring bool) (*control.Archives, error) {
@@ -150,10 +149,6 @@ func (f *fake) Archives(_ context.Context, ring bool) (*control.Archives, error)
 
 func (f *fake) URLs(_ context.Context, peer, after string) (*control.URLPage, error) {
 	return urlPage, f.note("urls %s %s", peer, after)
-}
-
-func (f *fake) Holders(_ context.Context, peer, after string) (*control.HolderPage, error) {
-	return holderPage, f.note("holders %s %s", peer, after)
 }
 
 func (f *fake) ReadArchive(_ context.Context, peer, name string, offset int64, w io.Writer) error {
@@ -252,7 +247,6 @@ func TestRoundTrip(t *testing.T) {
 		{"leave", func() (any, error) { return nil, c.Leave(ctx) }, nil},
 		{"archives true", func() (any, error) { return c.Archives(ctx, true) }, archives},
 		{"urls p ff", func() (any, error) { return c.URLs(ctx, "p", "ff") }, urlPage},
-		{"holders p ", func() (any, error) { return c.Holders(ctx, "p", "") }, holderPage},
 		{"archive p a/b 7", func() (any, error) {
 			var b bytes.Buffer
 			err := c.ReadArchive(ctx, "p", "a/b", 7, &b)

@@ -68,17 +68,16 @@ func ServeDebug(ctx context.Context, what string, ln net.Listener, h http.Handle
 	if !IsLoopback(ln) {
 		h = bearer(token, h)
 	}
-	return serve(ctx, what, ln, local("", h), log)
+	return ServeHTTP(ctx, what, ln, &http.Server{Handler: local("", h), ReadHeaderTimeout: headerTime}, log)
 }
 
-// serve serves h on ln and rejects cross-site requests of browsers.
-func serve(ctx context.Context, what string, ln net.Listener, h http.Handler, log *slog.Logger) error {
-	srv := &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: 10 * time.Second,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
+// headerTime is the timeout for the header of a request.
+const headerTime = 10 * time.Second
+
+// ServeHTTP runs a server on ln until ctx ends, then waits briefly for running requests.
+func ServeHTTP(ctx context.Context, what string, ln net.Listener, srv *http.Server, log *slog.Logger) error {
+	srv.BaseContext = func(net.Listener) context.Context { return ctx }
+	srv.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		<-ctx.Done()
@@ -101,11 +100,7 @@ func serve(ctx context.Context, what string, ln net.Listener, h http.Handler, lo
 func local(name string, next http.Handler) http.Handler {
 	next = http.NewCrossOriginProtection().Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := r.Host
-		if h, _, err := net.SplitHostPort(host); err == nil {
-			host = h
-		}
-		if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err != nil && host != "localhost" && (name == "" || host != name) {
+		if host, _, _ := strings.Cut(r.Host, ":"); !IsAddress(r.Host) && (name == "" || host != name) {
 			http.Error(w, "use an IP address as host, not a name", http.StatusForbidden)
 			return
 		}
@@ -115,6 +110,16 @@ func local(name string, next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// IsAddress reports whether a Host, with or without port, is an IP address or localhost: no name
+// that DNS rebinding could point here.
+func IsAddress(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	_, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
+	return err == nil || host == "localhost"
 }
 
 // bearer requires the token. It compares hashes in constant time, so that timing does not leak it.

@@ -20,8 +20,6 @@ type Results interface {
 	// URLs returns a page of finished URLs of the hosts that a peer owns, after a cursor; empty is the
 	// beginning.
 	URLs(ctx context.Context, peer, after string) (*URLPage, error)
-	// Holders counts the records of a part of that list by the peer whose archive holds them.
-	Holders(ctx context.Context, peer, after string) (*HolderPage, error)
 }
 
 // Archives lists the files of an export.
@@ -73,12 +71,6 @@ type URLPage struct {
 	After string    `json:"after,omitempty"` // cursor of the next page, in hex
 }
 
-// HolderPage counts records of a part of a peer's URLs by holder; After is empty at the end.
-type HolderPage struct {
-	Holders map[string]int64 `json:"holders"`         // records by the ID of the peer that holds them
-	After   string           `json:"after,omitempty"` // cursor of the next page, in hex
-}
-
 // trailerError is the trailer field for an error in the middle of a file.
 const trailerError = "X-Apoidea-Error"
 
@@ -122,11 +114,6 @@ func (c *Client) Archives(ctx context.Context, ring bool) (*Archives, error) {
 // URLs implements Backend.
 func (c *Client) URLs(ctx context.Context, peer, after string) (*URLPage, error) {
 	return call[*URLPage](ctx, c, http.MethodGet, "/v1/urls", values("peer", peer, "after", after), nil)
-}
-
-// Holders implements Backend.
-func (c *Client) Holders(ctx context.Context, peer, after string) (*HolderPage, error) {
-	return call[*HolderPage](ctx, c, http.MethodGet, "/v1/holders", values("peer", peer, "after", after), nil)
 }
 
 // ReadArchive implements Backend.

@@ -102,7 +102,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if WantsToken(ln) {
 		h = bearer(s.token, h) // an empty token rejects every request
 	}
-	return serve(ctx, "api", ln, local(clientHost, h), s.log)
+	return ServeHTTP(ctx, "api", ln, &http.Server{Handler: local(clientHost, h), ReadHeaderTimeout: headerTime}, s.log)
 }
 
 // clientHost is the Host of this package's client.
@@ -182,9 +182,6 @@ func (s *Server) routes() http.Handler {
 	get("/v1/archives", func(r *http.Request) (any, error) { return b.Archives(r.Context(), flag(r, "ring")) })
 	get("/v1/urls", func(r *http.Request) (any, error) {
 		return b.URLs(r.Context(), r.FormValue("peer"), r.FormValue("after"))
-	})
-	get("/v1/holders", func(r *http.Request) (any, error) {
-		return b.Holders(r.Context(), r.FormValue("peer"), r.FormValue("after"))
 	})
 	mux.HandleFunc("GET /v1/archives/{peer}/{name}", s.archiveFile)
 	for pattern, h := range s.more {

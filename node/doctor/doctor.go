@@ -1,7 +1,6 @@
 // Package doctor diagnoses configuration and connectivity problems, with or without a running peer,
 // and suggests a fix for each. It contacts only what the configuration names (resolvers, seeds,
-// entry peers), the peers remembered from the last run, and the local peer. It leaves nothing
-// changed: the file that tests whether the data directory is writable is removed again.
+// entry peers), the peers remembered from the last run, and the local peer. It changes nothing.
 package doctor
 
 import (
@@ -39,11 +38,6 @@ type Finding struct {
 // Setup is the input of Examine.
 type Setup struct {
 	Config node.Config // as the peer would be started
-	// ConfigFile is the file that settings were read from, empty if none. FileError is an error in
-	// that file, SettingsError one in the settings as a whole; with either, Config holds the valid
-	// part.
-	ConfigFile               string
-	FileError, SettingsError error // nil if valid
 	// Built is the build time of the program, a lower bound for the clock; zero if unknown.
 	Built time.Time
 	Log   *slog.Logger // for messages of libraries
@@ -61,31 +55,24 @@ type check struct {
 
 // checks in order: prerequisites first.
 var checks = []check{
-	{"data directory", (*examination).dataDir},
 	{"disk", (*examination).disk},
-	{"descriptors", (*examination).descriptors},
 	{"clock", (*examination).clock},
-	{"ports", (*examination).ports},
-	{"DNS seed", (*examination).seeds},
-	{"entry peers", (*examination).bootstrap},
+	{"entry peers", (*examination).entryPeers},
 	{"DNS resolver", (*examination).resolver},
 	{"contact", (*examination).contact},
-	{"configuration", (*examination).configuration},
-	{"peer", (*examination).peer},
+	{"reachability", (*examination).reachability},
 }
 
 // examination is one run of all checks, which share the answers of peers.
 type examination struct {
 	Setup
-	began time.Time
 	// status is the status of the running peer, nil if none runs; statusErr is the error of that
 	// request.
 	status    *control.Status
 	statusErr error
 	runs      bool
 	// kept is the state stored by a peer that does not run.
-	kept    node.Kept
-	keptErr error
+	kept node.Kept
 	// entries is filled by the first check that needs it.
 	entries []node.Entry
 	scouted bool
@@ -94,10 +81,12 @@ type examination struct {
 }
 
 // Examine runs all checks in order and passes each finding to tell. It returns the number of failed
-// checks, or ctx's error if ctx ended first.
+// checks, ctx's error if ctx ended first, or why the data directory cannot be read.
 func Examine(ctx context.Context, s Setup, tell func(Finding) error) (failed int, err error) {
-	e := &examination{Setup: s, began: time.Now()}
-	e.askPeer(ctx)
+	e := &examination{Setup: s}
+	if err := e.askPeer(ctx); err != nil {
+		return 0, err
+	}
 	for _, c := range checks {
 		limited, cancel := context.WithTimeout(ctx, checkTime)
 		f := c.look(e, limited)
@@ -120,18 +109,21 @@ func Examine(ctx context.Context, s Setup, tell func(Finding) error) (failed int
 const askTime = 10 * time.Second
 
 // askPeer fetches the status of the running peer, or reads its stored state.
-func (e *examination) askPeer(ctx context.Context) {
+func (e *examination) askPeer(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	if e.runs = control.Answers(ctx, e.Config.APIAddr()); !e.runs {
-		e.kept, e.keptErr = node.ReadKept(e.Config.DataDir)
-		return
+		if e.kept, err = node.ReadKept(e.Config.DataDir); node.InUse(err) {
+			return fmt.Errorf("%s is in use by a process that does not respond at %s", e.Config.DataDir, e.Config.APIAddr())
+		}
+		return err
 	}
 	c := e.Config.Client()
 	defer c.Close()
 	if e.status, e.statusErr = c.Status(ctx, false); e.statusErr == nil {
 		e.neighbours, e.statusErr = c.Peers(ctx)
 	}
+	return nil
 }
 
 // scout contacts the entry points, once.
@@ -148,14 +140,6 @@ func (e *examination) scout(ctx context.Context) []node.Entry {
 
 func fine(format string, args ...any) Finding {
 	return Finding{Verdict: OK, Found: fmt.Sprintf(format, args...)}
-}
-
-// count formats a number with its noun.
-func count(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
 }
 
 func found(v Verdict, what, cure string) Finding { return Finding{Verdict: v, Found: what, Cure: cure} }

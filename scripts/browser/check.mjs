@@ -248,11 +248,6 @@ await page.fill('#s-bandwidth', 'none')
 await page.click('#b-limits')
 check('and is taken back', (await until(2, async () => (await ask(me, 'limits')).caps.bandwidth === 0)) >= 0)
 
-await page.click('#b-light')
-check('a preset sets the limits that it names', (await until(2, async () => { const c = (await ask(me, 'limits')).caps; return c.bandwidth === 125000 && c.fetchers === 4 && c.cpu_share === 0.25 })) >= 0)
-await page.click('#b-full')
-check('and another takes them back', (await until(2, async () => { const c = (await ask(me, 'limits')).caps; return c.bandwidth === 0 && c.fetchers > 4 && c.cpu_share === 0 })) >= 0)
-
 // A job
 {
   const asked = new Set()

@@ -7,7 +7,7 @@ var attackQuestions = attack{
 	name: "questions", does: "several identities ask for lists of hosts, URLs and files without a pause",
 	make: func(ctx context.Context, t *target) error {
 		urls := func(ctx context.Context, t *target) error {
-			return askAll(ctx, t, "status", "urls ", "hosts ", "holders ", "why http://h0.web.localhost/", "host h0.web.localhost")
+			return askAll(ctx, t, "status", "urls ", "hosts ", "why http://h0.web.localhost/", "host h0.web.localhost")
 		}
 		done := make(chan error, 1)
 		go func() { done <- urls(ctx, t) }()

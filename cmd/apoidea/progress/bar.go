@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // barCells is the length of the bar, and barEvery its minimum redraw interval.
@@ -15,6 +16,41 @@ const (
 	barCells = 24
 	barEvery = 200 * time.Millisecond
 )
+
+// lineShare is the part of the time so far that passes at least until the next plain line.
+const lineShare = 20 // a twentieth
+
+// Line shows a changing text: one line that is drawn over on a terminal, else plain lines, the more
+// rarely the longer it takes. Done removes the line of a terminal. Show is safe for concurrent use.
+func Line(w io.Writer) (show func(text string), done func()) {
+	terminal := canDraw(w)
+	begin := time.Now()
+	var mu sync.Mutex // guards last
+	var last time.Time
+	show = func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		now := time.Now()
+		every := max(lineEvery, now.Sub(begin)/lineShare)
+		if terminal {
+			every = barEvery
+		}
+		if now.Sub(last) < every {
+			return
+		}
+		last = now
+		if terminal {
+			fmt.Fprint(w, "\r\x1b[K"+text)
+			return
+		}
+		fmt.Fprintln(w, text)
+	}
+	return show, func() {
+		if terminal {
+			fmt.Fprint(w, "\r\x1b[K")
+		}
+	}
+}
 
 // bar draws a progress bar: URLs done of URLs seen, a total that grows as links are found.
 func bar(w io.Writer) (show func(control.Progress) error, done func()) {

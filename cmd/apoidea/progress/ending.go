@@ -12,15 +12,9 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/show"
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
-
-// Explainer explains a crawl that fetched nothing.
-type Explainer interface {
-	Job(ctx context.Context, id string) (*control.Job, error)  // returns a job with its counts
-	Why(ctx context.Context, url string) (*control.Why, error) // returns the outcome of a URL
-}
 
 // ruledAs are outcomes of pages excluded by a rule, answeredAs those of responses without a page.
 var (
@@ -30,7 +24,7 @@ var (
 
 // ExplainNothing explains a job that fetched no page by the outcome of its first seed. It returns
 // an error, unless a rule of the sites or of the job excluded all URLs.
-func ExplainNothing(ctx context.Context, e Explainer, job string, w io.Writer) error {
+func ExplainNothing(ctx context.Context, e control.Backend, job string, w io.Writer) error {
 	j, err := e.Job(ctx, job)
 	if err != nil || len(j.Spec.URLs) == 0 || j.Fetched() > 0 {
 		return nil //nolint:nilerr // a hint that is not to be had
@@ -115,35 +109,14 @@ func sumOf(outcomes map[string]int64, names []string) (n int64) {
 	return n
 }
 
-// Peer is the peer of a crawl.
-type Peer interface {
-	Waiter
-	Explainer
-	Lister
-	// Status returns the totals at the end.
-	Status(ctx context.Context, ring bool) (*control.Status, error)
-	Finisher
-	Walker
-}
-
-// Walker walks a ring.
-type Walker interface {
-	// Ring walks the circle once: as in control.Backend.
-	Ring(ctx context.Context) (*control.Ring, error)
-}
-
-// Finisher records the end of a job.
-type Finisher interface {
-	// SetJob changes the state of a job: as in control.Backend.
-	SetJob(ctx context.Context, id, action string) (*control.Job, error)
-}
-
 // Finish records that a job is done, unless it has deferred URLs. Errors are ignored.
-func Finish(ctx context.Context, peer Finisher, job string) { _, _ = peer.SetJob(ctx, job, "finish") }
+func Finish(ctx context.Context, peer control.Backend, job string) {
+	_, _ = peer.SetJob(ctx, job, "finish")
+}
 
 // Crawl counts what a ring crawls from its creation.
 type Crawl struct {
-	peer   Peer
+	peer   control.Backend
 	before control.Counters
 	// outcomes are the earlier outcomes of all URLs.
 	outcomes control.JobCounts
@@ -151,7 +124,7 @@ type Crawl struct {
 }
 
 // Begin reads the counters of the ring.
-func Begin(ctx context.Context, peer Peer) (*Crawl, error) {
+func Begin(ctx context.Context, peer control.Backend) (*Crawl, error) {
 	r, err := peer.Ring(ctx)
 	if err != nil {
 		return nil, err
@@ -244,13 +217,13 @@ func Finished(j *control.Job) string {
 
 // counting subtracts the counters of earlier runs and other jobs.
 type counting struct {
-	Waiter
+	control.Backend
 	before control.Counters
 }
 
-// Wait implements Waiter.
+// Wait implements control.Backend.
 func (c counting) Wait(ctx context.Context, job string, patience time.Duration, fn func(control.Progress) error) error {
-	return c.Waiter.Wait(ctx, job, patience, func(p control.Progress) error {
+	return c.Backend.Wait(ctx, job, patience, func(p control.Progress) error {
 		if job == "" {
 			p.Counters = since(&p.Counters, &c.before)
 		}

@@ -5,20 +5,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
-	"unicode"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
-
-// Lister lists hosts with skipped URLs.
-type Lister interface {
-	Hosts(ctx context.Context, ring bool, fn func(control.HostLine) error) error // lists hosts
-	Host(ctx context.Context, host string) (*control.Host, error)                // returns the details of one
-}
 
 // mostLeft is the number of hosts in the summary.
 const mostLeft = 5
@@ -30,8 +22,8 @@ type Left struct {
 	URLs  int64 `json:"urls"` // those that are known
 	// Worst are the hosts with most of them, at most five.
 	Worst []LeftHost `json:"worst"`
-	// Command crawls the rest: the same command without the limits that were reached.
-	Command string `json:"command"`
+	// Options, with the same URLs, crawl the rest.
+	Options string `json:"options"`
 }
 
 // LeftHost is a host with skipped URLs.
@@ -39,15 +31,13 @@ type LeftHost struct {
 	Host  string `json:"host"`  // name
 	Left  int64  `json:"left"`  // URLs that were left, as far as they are known
 	Known int64  `json:"known"` // all URLs that are known
-	// AtLeast estimates further URLs, if skipped URLs link to as many as fetched ones.
-	AtLeast int64  `json:"at_least"`
-	Why     string `json:"why"` // in words
+	Why   string `json:"why"`   // in words
 	// Example is a URL that the rule of Why left.
 	Example string `json:"example,omitempty"`
 }
 
 // leftOut finds the hosts with more skipped URLs than before; nil if there are none.
-func leftOut(ctx context.Context, peer Lister, c *control.Counters, before map[string]int64, posted *control.Job) *Left {
+func leftOut(ctx context.Context, peer control.Backend, c *control.Counters, before map[string]int64, posted *control.Job) *Left {
 	if c.Traps+c.OutOfBudget == 0 {
 		return nil
 	}
@@ -59,7 +49,7 @@ func leftOut(ctx context.Context, peer Lister, c *control.Counters, before map[s
 		}
 		l.Hosts++
 		l.URLs += h.Left
-		l.Worst = append(l.Worst, LeftHost{Host: h.Host, Left: h.Left, Known: h.Seen, AtLeast: more(&h)})
+		l.Worst = append(l.Worst, LeftHost{Host: h.Host, Left: h.Left, Known: h.Seen})
 		slices.SortFunc(l.Worst, worst)
 		l.Worst = l.Worst[:min(len(l.Worst), mostLeft)]
 		return nil
@@ -92,10 +82,7 @@ func leftOut(ctx context.Context, peer Lister, c *control.Counters, before map[s
 			}
 		}
 	}
-	l.Command = commandLine() + without + rules + budgets
-	if posted == nil && len(l.Worst) > 0 {
-		l.Command += " http://" + l.Worst[0].Host + "/"
-	}
+	l.Options = strings.TrimSpace(without + rules + budgets)
 	return l
 }
 
@@ -115,40 +102,7 @@ func bounds(j *control.Job) (met, without string) {
 	return strings.TrimSpace(met), without
 }
 
-// commandLine returns the running command as shell input, without the secrets of --header. Flags
-// can be appended: the last one counts.
-func commandLine() string {
-	var line strings.Builder
-	line.WriteString("apoidea")
-	for i, arg := range args[1:] {
-		switch {
-		case args[i] == "--header":
-			arg = "..."
-		case strings.HasPrefix(arg, "--header="):
-			arg = "--header=..."
-		}
-		if strings.ContainsFunc(arg, func(r rune) bool {
-			return !strings.ContainsRune("-_./:=,@%+", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
-		}) {
-			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
-		}
-		line.WriteString(" " + arg)
-	}
-	return line.String()
-}
-
-var args = os.Args // a test replaces them
-
-// more estimates the URLs behind the skipped ones.
-func more(h *control.HostLine) int64 {
-	fetched := h.Seen - h.Left
-	if fetched <= 0 {
-		return 0
-	}
-	return h.Left * h.Seen / fetched
-}
-
-// print lists the hosts and the command that crawls the rest.
+// print lists the hosts and the options that crawl the rest.
 func (l *Left) print(w io.Writer) error {
 	if l == nil || l.Hosts == 0 {
 		return nil
@@ -158,8 +112,12 @@ func (l *Left) print(w io.Writer) error {
 		if h.Example != "" {
 			h.Why += ", such as " + h.Example
 		}
-		fmt.Fprintf(w, "  %s: %d of %d known URLs, possibly %d more: %s\n", words.Legible(h.Host), h.Left, h.Known, h.AtLeast, words.Legible(h.Why))
+		fmt.Fprintf(w, "  %s: %d of %d known URLs: %s\n", words.Legible(h.Host), h.Left, h.Known, words.Legible(h.Why))
 	}
-	_, err := fmt.Fprintf(w, "  details: apoidea host NAME; to crawl the rest: %s\n", words.Legible(l.Command))
+	text := "  details: apoidea host NAME"
+	if l.Options != "" {
+		text += "; to crawl the rest, crawl the same URLs with " + l.Options
+	}
+	_, err := fmt.Fprintln(w, text)
 	return err
 }

@@ -12,15 +12,9 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/show"
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
-
-// Waiter waits for the end of a crawl.
-type Waiter interface {
-	// Wait: as in control.Backend.
-	Wait(ctx context.Context, job string, patience time.Duration, fn func(control.Progress) error) error
-}
 
 // Screen is the output of progress: a bar on Err if it is a terminal, else plain lines; with JSON
 // one document per line on Out; with Quiet nothing.
@@ -30,7 +24,7 @@ type Screen struct {
 }
 
 // Follow shows progress until the ring, or one job, has nothing to do within the patience.
-func Follow(ctx context.Context, w Waiter, job string, patience time.Duration, s Screen) error {
+func Follow(ctx context.Context, w control.Backend, job string, patience time.Duration, s Screen) error {
 	var tell func(control.Progress) error
 	done := func() {}
 	switch {
@@ -38,7 +32,7 @@ func Follow(ctx context.Context, w Waiter, job string, patience time.Duration, s
 		tell = func(p control.Progress) error { return words.Line(s.Out, p) }
 	case s.Quiet:
 		tell = func(control.Progress) error { return nil }
-	case CanDraw(s.Err):
+	case canDraw(s.Err):
 		tell, done = bar(s.Err)
 	default:
 		tell = lines(s.Err)
@@ -48,15 +42,15 @@ func Follow(ctx context.Context, w Waiter, job string, patience time.Duration, s
 	return err
 }
 
-// CanDraw reports whether a line on w may be redrawn: w is a terminal with a known width, not a
+// canDraw reports whether a line on w may be redrawn: w is a terminal with a known width, not a
 // dumb one, and NO_COLOR (no-color.org) is not set. Nothing else here may print escape codes.
-func CanDraw(w io.Writer) bool {
+func canDraw(w io.Writer) bool {
 	return words.Width(w) > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// LineEvery is the interval of plain lines, and sameEvery that of unchanged ones.
+// lineEvery is the interval of plain lines, and sameEvery that of unchanged ones.
 const (
-	LineEvery = 2 * time.Second
+	lineEvery = 2 * time.Second
 	sameEvery = time.Minute
 )
 
@@ -66,7 +60,7 @@ func lines(w io.Writer) func(control.Progress) error {
 	last, said := math.Inf(-1), ""
 	return func(p control.Progress) error {
 		rate := pace.of(&p)
-		gap, says := LineEvery, fmt.Sprint(p.Pages, p.Duplicates, p.Redirects, p.Errors, p.URLsSeen, p.URLsPending, p.URLsLeased, p.URLsPutOff, p.Members, p.Note)
+		gap, says := lineEvery, fmt.Sprint(p.Pages, p.Duplicates, p.Redirects, p.Errors, p.URLsSeen, p.URLsPending, p.URLsLeased, p.URLsPutOff, p.Members, p.Note)
 		for i := range p.Waits {
 			says += " " + p.Waits[i].Reason
 		}

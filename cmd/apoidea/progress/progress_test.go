@@ -67,10 +67,13 @@ func TestPaceIsThatOfLate(t *testing.T) {
 }
 
 // told is a peer that tells of a crawl.
-type told []control.Progress
+type told struct {
+	control.Backend
+	all []control.Progress
+}
 
 func (t told) Wait(_ context.Context, _ string, _ time.Duration, fn func(control.Progress) error) error {
-	for _, p := range t {
+	for _, p := range t.all {
 		if err := fn(p); err != nil {
 			return err
 		}
@@ -79,7 +82,7 @@ func (t told) Wait(_ context.Context, _ string, _ time.Duration, fn func(control
 }
 
 func TestFollow(t *testing.T) {
-	crawl := told{progressAt(0, 0, false), progressAt(0.5, 5, false), progressAt(1.9, 9, false), progressAt(2.1, 12, false), progressAt(2.2, 12, true)}
+	crawl := told{all: []control.Progress{progressAt(0, 0, false), progressAt(0.5, 5, false), progressAt(1.9, 9, false), progressAt(2.1, 12, false), progressAt(2.2, 12, true)}}
 	for name, c := range map[string]struct {
 		quiet, json    bool
 		out, err, want int
@@ -131,7 +134,7 @@ func TestWaitingIsSaidOnce(t *testing.T) {
 		p := progressAt(at, 0, false)
 		p.URLsPending = 196
 		p.Waits = []control.Wait{{Reason: "dns", Hosts: 3, URLs: 196, NextS: 300 - at, Examples: []control.WaitingHost{{Host: "a.test", URLs: 100, Why: "dns: server failure"}}}}
-		crawl = append(crawl, p)
+		crawl.all = append(crawl.all, p)
 	}
 	var errOut bytes.Buffer
 	if err := Follow(t.Context(), crawl, "", 0, Screen{Out: &errOut, Err: &errOut}); err != nil {
@@ -153,7 +156,7 @@ func TestSecondRunCountsForItself(t *testing.T) {
 	now := progressAt(1, 140, true)
 	now.Duplicates, now.URLsSeen, now.Bytes = 12, 200, 2<<20
 	var seen control.Counters
-	if err := (counting{told{now}, before}).Wait(t.Context(), "", 0, func(p control.Progress) error {
+	if err := (counting{told{all: []control.Progress{now}}, before}).Wait(t.Context(), "", 0, func(p control.Progress) error {
 		seen = p.Counters
 		return nil
 	}); err != nil {

@@ -7,13 +7,12 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // readConfig reads a file as flag values. An unknown key is an error with a suggestion.
@@ -82,43 +81,4 @@ func flagNames(cmd *cobra.Command) []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// CheckSeeds validates a file for a peer with its data in dataDir, and returns the number of keys.
-// shared is a copy of the flags of every command.
-func CheckSeeds(root *cobra.Command, shared *pflag.FlagSet, file, dataDir string) (keys int, err error) {
-	table, err := readConfig(root, file)
-	if err != nil {
-		return 0, err
-	}
-	var s Run
-	probe := &cobra.Command{Use: root.Name()}
-	probe.PersistentFlags().AddFlagSet(shared)
-	s.Add(probe.Flags())
-	probe.Flags().AddFlagSet(probe.PersistentFlags())
-	run, _, err := root.Find([]string{"run"})
-	if err != nil {
-		return 0, err
-	}
-	for _, key := range slices.Sorted(maps.Keys(table)) {
-		if f := probe.Flags().Lookup(key); f != nil {
-			err = setFromFile(probe, f, file, table[key])
-		} else if run.Flags().Lookup(key) == nil {
-			err = fmt.Errorf("%w: config %s: %s: not a flag of run", ErrUsage, file, key)
-		}
-		if err != nil {
-			return 0, err
-		}
-	}
-	_, err = s.Peer.Configure(dataDir, shared.Lookup("api").Value.String(), "")
-	if err == nil {
-		_, err = s.Job.Spec(nil)
-	}
-	if text, ok := strings.CutPrefix(fmt.Sprint(err), ErrUsage.Error()+": "); ok {
-		return 0, fmt.Errorf("%w: config %s: %s", ErrUsage, file, text)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("config %s: %w", file, err)
-	}
-	return len(table), nil
 }

@@ -125,14 +125,6 @@ func (j *Job) readSeeds(spec *control.JobSpec) error {
 	return nil
 }
 
-// Poster is a peer that accepts jobs.
-type Poster interface {
-	// Post, AddSeeds, Job: as in control.Backend.
-	Post(ctx context.Context, spec control.JobSpec) (*control.Job, error)
-	AddSeeds(ctx context.Context, id string, urls []string) error
-	Job(ctx context.Context, id string) (*control.Job, error)
-}
-
 // seedsAtOnce is the batch size of seeds, listedEvery the interval of progress.
 const (
 	seedsAtOnce = 5000
@@ -141,7 +133,7 @@ const (
 
 // Post posts the job that Spec returned, with its whole list. A repeated post sends the list again,
 // because the first may have been interrupted; known seeds are cheap.
-func (j *Job) Post(ctx context.Context, p Poster, spec control.JobSpec, say func(text string)) (*control.Job, error) {
+func (j *Job) Post(ctx context.Context, p control.Backend, spec control.JobSpec, say func(text string)) (*control.Job, error) {
 	posted, err := p.Post(ctx, spec)
 	if err != nil || spec.MoreSeeds == 0 {
 		return posted, err

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // Host prints the details of a host.

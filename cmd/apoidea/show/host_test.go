@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // TestCoordinatesAreShown: where a host's server stands, its estimators with the nearest first, and

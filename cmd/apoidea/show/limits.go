@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/ops/volunteer"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // Limits prints the limits of a peer, the active rules and the usage.

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // OptOutCheck prints whether a URL is opted out, and how its site opts out.

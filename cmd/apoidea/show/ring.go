@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // Ring lists the members of a ring, clockwise.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // Status prints the status of a peer, or with ring that of all members together.

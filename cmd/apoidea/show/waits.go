@@ -5,8 +5,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // exampleAfter is the wait in seconds for which progress gives an example.

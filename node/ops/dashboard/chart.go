@@ -7,7 +7,8 @@ import (
 	"html/template"
 	"math"
 	"strings"
-	"time"
+
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // The size of a chart, in pixels at its natural width. The curves are between top and base, the
@@ -19,10 +20,7 @@ const (
 	chartBase   = 130
 )
 
-// chartPoints is the number of points of a curve.
-const chartPoints = 200
-
-// chart is a set of curves over one time span.
+// chart is a set of curves over the last ten minutes.
 type chart struct {
 	ID, Title string
 	// Now holds the current values of the curves, each with its color class.
@@ -44,52 +42,7 @@ type curve struct {
 	dashed bool
 }
 
-// span is a time span of the charts.
-type span struct {
-	Name, Title string
-	of          func(*history) *track
-	// looks are the parts shown while there is less data, shortest first; the last is the whole span.
-	looks []look
-}
-
-// look is the part of a span that a chart shows.
-type look struct {
-	length time.Duration
-	title  string
-	ticks  [3]string // labels of its beginning, middle and end
-}
-
-// spans are the available spans, the default first.
-var spans = []span{
-	{"10m", "10 minutes", func(h *history) *track { return &h.fine }, []look{
-		{2 * time.Minute, "2 minutes", [3]string{"2 min ago", "1 min", "now"}},
-		{4 * time.Minute, "4 minutes", [3]string{"4 min ago", "2 min", "now"}},
-		{fineSpan, "10 minutes", [3]string{"10 min ago", "5 min", "now"}},
-	}},
-	{"24h", "24 hours", func(h *history) *track { return &h.coarse }, []look{
-		{4 * time.Hour, "4 hours", [3]string{"4 h ago", "2 h", "now"}},
-		{12 * time.Hour, "12 hours", [3]string{"12 h ago", "6 h", "now"}},
-		{coarseSpan, "24 hours", [3]string{"24 h ago", "12 h", "now"}},
-	}},
-}
-
-// lately is the part of a span with data, in about chartPoints points.
-type lately struct {
-	*look
-	points []point
-}
-
-// lately returns the data of a span.
-func (h *history) lately(now time.Time, s *span) lately {
-	t := s.of(h)
-	shown := &s.looks[len(s.looks)-1]
-	for i := len(s.looks) - 2; i >= 0 && t.known(now) <= s.looks[i].length; i-- {
-		shown = &s.looks[i]
-	}
-	n := int(shown.length / t.step)
-	per := max(n/chartPoints, 1)
-	return lately{shown, t.means(now, n/per, per)}
-}
+func rateText(n float64) string { return words.Rate(int64(n)) }
 
 // charts returns the four charts of the page.
 func charts(points []point, latest *point) []chart {
@@ -128,7 +81,7 @@ func charts(points []point, latest *point) []chart {
 		{
 			ID: "queue", Title: "Queue", unit: countText, least: 4,
 			curves: []curve{{class: "c-queue", values: pick(func(p *point) float64 { return p.Queue }), area: true}},
-			Now:    []reading{{"c-queue", "URLs pending", thousands(int64(latest.Queue))}},
+			Now:    []reading{{"c-queue", "URLs pending", words.Thousands(int64(latest.Queue))}},
 		},
 		{
 			ID: "duplicates", Title: "Duplicates", unit: perSecond, least: 1,
@@ -171,13 +124,13 @@ func (c *chart) empty() bool {
 
 // svg draws the chart with class names only, because of the page's content policy; the style sheet
 // sets the colors of both themes.
-func (c *chart) svg(s *look) template.HTML {
-	words := []string{c.Title + " over the last " + s.title}
+func (c *chart) svg() template.HTML {
+	parts := []string{c.Title + " over the last 10 minutes"}
 	for _, r := range c.Now {
-		words = append(words, r.Name+" "+r.Value)
+		parts = append(parts, r.Name+" "+r.Value)
 	}
 	d := new(bytes.Buffer)
-	fmt.Fprintf(d, `<svg class="chart" viewBox="0 0 %d %d" role="img" aria-label="%s">`, chartWidth, chartHeight, html.EscapeString(strings.Join(words, ", ")))
+	fmt.Fprintf(d, `<svg class="chart" viewBox="0 0 %d %d" role="img" aria-label="%s">`, chartWidth, chartHeight, html.EscapeString(strings.Join(parts, ", ")))
 	top := c.top()
 	for i, class := range []string{"axis", "grid", "grid"} { // at zero, half and top
 		y := chartBase - i*(chartBase-chartTop)/2
@@ -187,7 +140,8 @@ func (c *chart) svg(s *look) template.HTML {
 		}
 	}
 	for i, anchor := range []string{"start", "middle", "end"} {
-		fmt.Fprintf(d, `<text class="t" x="%d" y="%d" text-anchor="%s">%s</text>`, i*chartWidth/2, chartBase+15, anchor, html.EscapeString(s.ticks[i]))
+		tick := []string{"10 min ago", "5 min", "now"}[i]
+		fmt.Fprintf(d, `<text class="t" x="%d" y="%d" text-anchor="%s">%s</text>`, i*chartWidth/2, chartBase+15, anchor, tick)
 	}
 	for i := range c.curves {
 		c.curves[i].draw(d, top)

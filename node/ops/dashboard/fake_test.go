@@ -20,7 +20,8 @@ import (
 type fake struct {
 	mu      sync.Mutex
 	status  control.Status
-	circle  Circle
+	ring    control.Ring
+	near    []control.PeerLine // attached
 	crawled Crawled
 	limits  control.Limits
 	gauges  Gauges
@@ -42,10 +43,10 @@ func newFake() *fake {
 		Peer: name(0), Network: "test", Version: "1", State: "crawling", UptimeS: 4000, RSSBytes: 80e6,
 		Counters: control.Counters{Pages: 12345, Duplicates: 67, Bytes: 89e6, URLsPending: 4321, HostsOwned: 12, Errors: 3},
 	}
-	f.circle = *circle(8)
+	f.ofSize(8)
 	for i := range 12 {
-		f.crawled.Hosts = append(f.crawled.Hosts, Host{
-			Name: fmt.Sprintf("h%d.example", i), Worker: name(i % 8), At: float64(i) / 12, RTT: time.Duration(i) * time.Millisecond, Pending: int64(100 - i), Pages: int64(i),
+		f.crawled.Hosts = append(f.crawled.Hosts, control.HostLine{
+			Host: fmt.Sprintf("h%d.example", i), Owner: name(0), Worker: name(i % 8), Key: fmt.Sprintf("%064x", i), RTTMs: float64(i), Pending: int64(100 - i), Pages: int64(i),
 		})
 	}
 	f.crawled.Total = 40
@@ -61,19 +62,17 @@ func newFake() *fake {
 
 func name(i int) string { return fmt.Sprintf("12D3KooWpeer%08d", i) }
 
-// circle is a closed ring of n peers that know each other, evenly spread.
-func circle(n int) *Circle {
-	c := &Circle{Size: n}
+// ofSize makes the ring a closed one of n peers, evenly spread, in the leaf set of the first.
+func (f *fake) ofSize(n int) {
+	f.ring, f.status.Peers, f.status.Ring = control.Ring{Closed: true}, nil, control.RingSummary{Members: n}
 	for i := range n {
-		p := Place{Peer: name(i), At: float64(i) / float64(n), Serves: true, ArcFrom: float64((i+n-1)%n) / float64(n), Leaf: i > 0, RTTMs: 1.5}
-		if i == 0 {
-			c.Self = p
-		} else {
-			c.Others = append(c.Others, p)
+		m := control.Member{ArcShare: 1 / float64(n), Status: control.Status{Peer: name(i), Position: fmt.Sprintf("%08x%056x", uint64(i)*(1<<32)/uint64(n), 0)}}
+		f.ring.Members = append(f.ring.Members, m)
+		if i > 0 {
+			f.status.Peers = append(f.status.Peers, control.PeerLine{Peer: m.Peer, Position: m.Position, RTTMs: 1.5, Role: "ring"})
 		}
 	}
-	c.Self.Whole = n == 1
-	return c
+	f.status.Position, f.status.Ring.Arc = f.ring.Members[0].Position, [2]string{f.ring.Members[n-1].Position, f.ring.Members[0].Position}
 }
 
 func (f *fake) set(change func()) {
@@ -97,29 +96,31 @@ func (f *fake) wasTold() []string {
 	return append([]string(nil), f.told...)
 }
 
-func (f *fake) Status(_ context.Context, ring bool) (*control.Status, error) {
+func (f *fake) Status(context.Context, bool) (*control.Status, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.status
-	if ring {
-		s.Ring = control.RingSummary{Members: 8, State: control.RingClosed}
-	}
 	return &s, nil
 }
 
-func (f *fake) Circle(context.Context) (*Circle, error) {
+func (f *fake) Ring(context.Context) (*control.Ring, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	c := f.circle
-	c.Others = append([]Place(nil), c.Others...)
-	return &c, nil
+	r := f.ring
+	return &r, nil
+}
+
+func (f *fake) Attached() []control.PeerLine {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.near
 }
 
 func (f *fake) Crawled(_ context.Context, limit int) (*Crawled, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := f.crawled
-	c.Hosts = append([]Host(nil), c.Hosts[:min(limit, len(c.Hosts))]...)
+	c.Hosts = append([]control.HostLine(nil), c.Hosts[:min(limit, len(c.Hosts))]...)
 	return &c, nil
 }
 

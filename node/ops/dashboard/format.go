@@ -8,42 +8,6 @@ import (
 	"time"
 )
 
-// thousands formats an integer with thin spaces between groups of three digits.
-func thousands(n int64) string {
-	text := strconv.FormatInt(n, 10)
-	sign := ""
-	if n < 0 {
-		sign, text = "−", text[1:]
-	}
-	var b strings.Builder
-	for i, c := range text {
-		if i > 0 && (len(text)-i)%3 == 0 {
-			b.WriteRune('\u202f')
-		}
-		b.WriteRune(c)
-	}
-	return sign + b.String()
-}
-
-// short returns the last eight characters of a peer ID.
-func short(peer string) string { return peer[max(0, len(peer)-8):] }
-
-// bytesText and rateText format a size and a rate with three digits, in the units of all commands.
-func bytesText(n float64) string { return scaled(n, 1024, "KMGTPE", "iB") }
-
-func rateText(n float64) string { return scaled(n, 1000, "kMGTPE", "B") + "/s" }
-
-func scaled(n, unit float64, prefixes, suffix string) string {
-	if n < 1000 {
-		return strconv.FormatFloat(n, 'f', 0, 64) + " B"
-	}
-	i := -1
-	for ; n >= 999.5 && i < len(prefixes)-1; i++ {
-		n /= unit
-	}
-	return digits(n) + " " + prefixes[i:i+1] + suffix
-}
-
 // digits formats a number with about three digits.
 func digits(n float64) string {
 	switch {

@@ -9,15 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/datadir"
 )
 
@@ -131,23 +129,12 @@ func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byt
 // byAddress rejects requests with a host name, against DNS rebinding.
 func byAddress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !isAddress(r.Host) {
+		if !control.IsAddress(r.Host) {
 			http.Error(w, "use an IP address or localhost as host, not a name", http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-func isAddress(host string) bool {
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	if host == "localhost" {
-		return true
-	}
-	_, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
-	return err == nil
 }
 
 // contentPolicy allows only resources of this server, so that no injected script, style or form

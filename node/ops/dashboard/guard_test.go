@@ -41,8 +41,6 @@ func TestActions(t *testing.T) {
 		{"limits", "limits", form("bandwidth", " 2Mbit ", "fetchers", "32", "pause-on-battery", "true", "other", "x"), nil, http.StatusSeeOther, "set map[bandwidth:2Mbit pause-on-battery:true]", ""},
 		{"a limit taken back", "limits", form("bandwidth", "none"), nil, http.StatusSeeOther, "set map[bandwidth:default]", ""},
 		{"limits as they are", "limits", form("bandwidth", "250kB"), header("Accept", "text/plain"), http.StatusOK, "", "No change."},
-		{"a preset", "preset", form("preset", "light"), nil, http.StatusSeeOther, "set map[bandwidth:1Mbit bandwidth-up:none cpu-share:25% fetchers:4]", ""},
-		{"no preset", "preset", form("preset", "<b>"), nil, http.StatusBadRequest, "", "No such preset"},
 		{"a job", "job", form("url", " http://a.example/ ", "pages", "7"), header("Accept", "text/plain"), http.StatusOK, "post [http://a.example/] 7", "posted"},
 		{"a job without a bound", "job", form("url", "http://a.example/"), nil, http.StatusSeeOther, "post [http://a.example/] 0", ""},
 		{"a job with a wrong bound", "job", form("url", "http://a.example/", "pages", "-1"), nil, http.StatusBadRequest, "", "must be a whole number"},
@@ -275,7 +273,7 @@ func TestLive(t *testing.T) {
 		walked = walked || strings.Contains(line, `data-state=\"closed\"\u003e8 `) && strings.Contains(line, "checked at")
 		return walked && changed && seen["state"] > 1 && seen["log"] > 1 && seen["beat"] > 1 // a living peer is heard though nothing changed
 	})
-	if len(seen) != len(partNames)+1 || seen["hosts"] != 1 || seen["ring"] != 1 {
+	if len(seen) != len(partNames)+1 || seen["hosts"] != 1 || seen["lately"] != 1 || seen["ring"] > 2 { // the walk changes the ring
 		t.Errorf("pieces that did not change were sent again: %v", seen)
 	}
 }
@@ -295,8 +293,8 @@ func TestTooManyPages(t *testing.T) {
 func FuzzBrowser(f *testing.F) {
 	f.Add("POST", "/pause", "for=2h&form=x", "127.0.0.1:1", "apoidea-test=1")
 	f.Add("GET", "/login?ticket=AAAA", "", "localhost", "")
-	f.Add("GET", "/?span=24h&order=rtt&said=paused", "", "[::1]:80", "a=b; apoidea-test=")
-	f.Add("GET", "/live?span=%zz", "", "rebound.example", "")
+	f.Add("GET", "/?said=paused", "", "[::1]:80", "a=b; apoidea-test=")
+	f.Add("GET", "/live?x=%zz", "", "rebound.example", "")
 	f.Add("POST", "/limits", "bandwidth=%00&fetchers=-1", "127.0.0.1", "")
 	peer := newFake()
 	files := &Server{peer: peer, guard: newGuard([]byte("secret"), "test"), live: newLive(peer), files: make(map[string]file), open: true}

@@ -5,12 +5,10 @@ import (
 	"time"
 )
 
-// The two spans of the charts and their resolutions.
+// The charts show the last ten minutes, in slots of three seconds.
 const (
-	fineStep   = time.Second
-	fineSpan   = 10 * time.Minute
-	coarseStep = time.Minute
-	coarseSpan = 24 * time.Hour
+	slotTime  = 3 * time.Second
+	slotCount = 200
 )
 
 // patience is the maximum interval of two samples that is interpolated; a longer one is shown as a
@@ -35,17 +33,21 @@ func (p *point) scale(f float64) {
 	p.Pages, p.Duplicates, p.Sites, p.Peers, p.Queue, p.Cap = f*p.Pages, f*p.Duplicates, f*p.Sites, f*p.Peers, f*p.Queue, f*p.Cap
 }
 
-// history stores the gauges of the last ten minutes by second and of the last day by minute. It
-// takes time as an argument and is not safe for concurrent use.
+// history stores the means of the gauges in the latest time slots. It takes time as an argument and
+// is not safe for concurrent use.
 type history struct {
-	fine, coarse track
-	last         Gauges
-	at           time.Time // of the last sample, zero before the first
+	slots [slotCount]slot
+	head  int64 // the index in time of the newest slot
+	last  Gauges
+	at    time.Time // of the last sample, zero before the first
 }
 
-func newHistory() *history {
-	return &history{fine: newTrack(fineStep, fineSpan), coarse: newTrack(coarseStep, coarseSpan)}
+type slot struct {
+	sum point
+	n   float64
 }
+
+func (h *history) slot(index int64) *slot { return &h.slots[index%slotCount] }
 
 // add records a sample. One that is not later than the last only becomes the base of the next.
 func (h *history) add(now time.Time, g Gauges) {
@@ -60,82 +62,40 @@ func (h *history) add(now time.Time, g Gauges) {
 		Sites: rate(h.last.SiteBytes, g.SiteBytes), Peers: rate(h.last.PeerBytes, g.PeerBytes),
 		Queue: float64(g.Queue), Cap: float64(g.CapBps),
 	}
-	h.fine.add(h.at, now, &p)
-	h.coarse.add(h.at, now, &p)
+	h.record(now, &p)
 }
 
-// track stores the means of the latest equal time slots.
-type track struct {
-	step  time.Duration
-	slots []slot
-	head  int64 // the index in time of the newest slot
-}
-
-type slot struct {
-	sum point
-	n   float64
-}
-
-func newTrack(step, span time.Duration) track {
-	return track{step: step, slots: make([]slot, span/step)}
-}
-
-func (t *track) slot(index int64) *slot { return &t.slots[index%int64(len(t.slots))] }
-
-// add records p for the time since the previous sample: in the slot of now and all slots in
-// between.
-func (t *track) add(since, now time.Time, p *point) {
-	to := now.UnixNano() / int64(t.step)
-	from := max(min(since.UnixNano()/int64(t.step)+1, to), to-int64(len(t.slots))+1)
-	if to < t.head { // the clock was set back
-		clear(t.slots)
-		t.head = 0
+// record adds p to the slots between the last sample and now, the slot of now included.
+func (h *history) record(now time.Time, p *point) {
+	to := now.UnixNano() / int64(slotTime)
+	if to < h.head { // the clock was set back
+		clear(h.slots[:])
+		h.head = 0
 	}
-	for i := max(t.head+1, to-int64(len(t.slots))+1); i <= to; i++ {
-		*t.slot(i) = slot{}
+	for i := max(h.head+1, to-slotCount+1); i <= to; i++ {
+		*h.slot(i) = slot{}
 	}
-	t.head = to
-	for i := from; i <= to; i++ {
-		s := t.slot(i)
+	h.head = to
+	for i := min(h.at.UnixNano()/int64(slotTime)+1, to); i <= to; i++ {
+		s := h.slot(i)
 		s.sum.add(p)
 		s.n++
 	}
 }
 
-// known returns the age of the oldest value, 0 if there is none.
-func (t *track) known(now time.Time) time.Duration {
-	end := now.UnixNano() / int64(t.step)
-	for i := max(end, t.head) - int64(len(t.slots)) + 1; i <= t.head; i++ {
-		if i >= 0 && t.slot(i).n > 0 && i > t.head-int64(len(t.slots)) {
-			return time.Duration(end-i) * t.step
-		}
-	}
-	return 0
-}
-
-// means returns the last n*per slots before now as n means, oldest first, without the current slot.
-// Missing values are NaN.
-func (t *track) means(now time.Time, n, per int) []point {
-	out := make([]point, n)
-	end := now.UnixNano() / int64(t.step)
-	end -= end % int64(per) // fixed groups of slots, so that the curve does not flicker
+// means returns the means of the last slotCount-1 complete slots before now, oldest first. Missing
+// values are NaN.
+func (h *history) means(now time.Time) []point {
+	out := make([]point, slotCount-1)
+	end := now.UnixNano() / int64(slotTime)
 	for i := range out {
-		var sum slot
-		for j := range per {
-			index := end - int64((n-i)*per) + int64(j)
-			if index > t.head || index <= t.head-int64(len(t.slots)) {
-				continue
-			}
-			s := t.slot(index)
-			sum.sum.add(&s.sum)
-			sum.n += s.n
+		index, f := end-int64(len(out)-i), math.NaN()
+		var sum point
+		if s := h.slot(index); index > h.head-slotCount && index <= h.head && s.n > 0 {
+			sum, f = s.sum, 1/s.n
 		}
-		f := math.NaN()
-		if sum.n > 0 {
-			f = 1 / sum.n
-		}
-		sum.sum.scale(f)
-		out[i] = sum.sum
+		sum.scale(f)
+		out[i] = sum
 	}
 	return out
 }

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// start is a moment at the beginning of a minute.
+// start is a moment at the beginning of a slot.
 var start = time.Unix(1_800_000_000, 0)
 
 // sampled is a history of samples a second apart, each with ten pages more, until the last at
 // start+seconds.
 func sampled(seconds int) *history {
-	h := newHistory()
+	h := new(history)
 	for i := range seconds + 1 {
 		h.add(start.Add(time.Duration(i)*time.Second), Gauges{Pages: int64(10 * i), Queue: 7})
 	}
@@ -21,22 +21,21 @@ func sampled(seconds int) *history {
 
 func TestHistory(t *testing.T) {
 	for name, c := range map[string]struct {
-		track   func(*history) *track
+		samples int
 		after   time.Duration // when it is asked
-		n, per  int
-		unknown int // of the means, from the oldest
+		from    int           // the first known mean
+		to      int           // the one after the last
 	}{
-		"seconds":               {func(h *history) *track { return &h.fine }, 300 * time.Second, 10, 1, 0},
-		"means of seconds":      {func(h *history) *track { return &h.fine }, 300 * time.Second, 200, 3, 100},
-		"minutes":               {func(h *history) *track { return &h.coarse }, 300 * time.Second, 10, 1, 5},
-		"nothing of the future": {func(h *history) *track { return &h.fine }, 299 * time.Second, 10, 1, 0},
-		"asked long after":      {func(h *history) *track { return &h.fine }, 901 * time.Second, 600, 1, 600},
+		"five minutes":          {300, 300 * time.Second, 99, 199},
+		"nothing of the future": {300, 299 * time.Second, 100, 199},
+		"asked later":           {300, 420 * time.Second, 59, 160},
+		"asked long after":      {300, 903 * time.Second, 0, 0},
+		"wrapped around":        {1800, 1800 * time.Second, 0, 199},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := sampled(300)
-			means := c.track(h).means(start.Add(c.after), c.n, c.per)
+			means := sampled(c.samples).means(start.Add(c.after))
 			for i, m := range means {
-				if known := !math.IsNaN(m.Pages); known != (i >= c.unknown) {
+				if known := !math.IsNaN(m.Pages); known != (i >= c.from && i < c.to) {
 					t.Fatalf("mean %d of %d known: %v", i, len(means), known)
 				} else if known && (math.Abs(m.Pages-10) > 1e-9 || m.Queue != 7) {
 					t.Errorf("mean %d is %+v, want 10 pages a second and a queue of 7", i, m)
@@ -46,25 +45,16 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-func TestHistoryWrapsAround(t *testing.T) {
-	h := sampled(3 * 600)
-	for i, m := range h.fine.means(start.Add(1800*time.Second), 599, 1) {
-		if math.Abs(m.Pages-10) > 1e-9 {
-			t.Fatalf("second %d is %+v", i, m)
-		}
-	}
-}
-
 // A peer whose process was stopped did nothing meanwhile, and did not do it all at once afterwards.
 func TestHistoryHasGaps(t *testing.T) {
 	h := sampled(10)
 	h.add(start.Add(100*time.Second), Gauges{Pages: 5000})
 	h.add(start.Add(101*time.Second), Gauges{Pages: 5003})
-	means := h.fine.means(start.Add(102*time.Second), 100, 1)
-	if m := means[50]; !math.IsNaN(m.Pages) {
+	means := h.means(start.Add(102 * time.Second))
+	if m := means[len(means)-17]; !math.IsNaN(m.Pages) {
 		t.Errorf("in the gap %v pages a second", m.Pages)
 	}
-	if m := means[99]; m.Pages != 3 {
+	if m := means[len(means)-1]; m.Pages != 3 {
 		t.Errorf("after the gap %v pages a second, want 3", m.Pages)
 	}
 }
@@ -73,40 +63,8 @@ func TestHistoryOfClocksSetBack(t *testing.T) {
 	h := sampled(10)
 	h.add(start.Add(-time.Hour), Gauges{Pages: 200})
 	h.add(start.Add(-time.Hour+time.Second), Gauges{Pages: 204})
-	if m := h.fine.means(start.Add(-time.Hour+2*time.Second), 2, 1); m[1].Pages != 4 || !math.IsNaN(m[0].Pages) {
+	means := h.means(start.Add(-time.Hour + 3*time.Second))
+	if m := means[len(means)-1]; m.Pages != 4 || !math.IsNaN(means[len(means)-2].Pages) {
 		t.Errorf("%+v", m)
-	}
-}
-
-// A chart of a young peer shows the part of its span in which there is something to see.
-func TestLately(t *testing.T) {
-	for name, c := range map[string]struct {
-		span, samples int
-		asked         time.Duration
-		title         string
-		points, known int
-	}{
-		"nothing known":     {0, 0, 0, "2 minutes", 120, 0},
-		"half a minute":     {0, 30, 30 * time.Second, "2 minutes", 120, 30},
-		"two minutes":       {0, 122, 122 * time.Second, "4 minutes", 240, 121},
-		"five minutes":      {0, 300, 300 * time.Second, "10 minutes", 200, 100},
-		"an hour":           {0, 3600, 3600 * time.Second, "10 minutes", 200, 200},
-		"stopped long ago":  {0, 30, 2000 * time.Second, "2 minutes", 120, 0},
-		"stopped of late":   {0, 30, 200 * time.Second, "4 minutes", 240, 30},
-		"an hour of a day":  {1, 3600, 3600 * time.Second, "4 hours", 240, 60},
-		"five hours of one": {1, 18000, 18000 * time.Second, "12 hours", 240, 100},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := sampled(c.samples).lately(start.Add(c.asked), &spans[c.span])
-			known := 0
-			for _, p := range l.points {
-				if !math.IsNaN(p.Pages) {
-					known++
-				}
-			}
-			if l.title != c.title || len(l.points) != c.points || known < c.known-1 || known > c.known+1 {
-				t.Errorf("%s in %d points, %d of them known; want %s, %d, %d", l.title, len(l.points), known, c.title, c.points, c.known)
-			}
-		})
 	}
 }

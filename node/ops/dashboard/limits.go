@@ -2,11 +2,10 @@ package dashboard
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
-	"strconv"
 
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // used is the usage of a resource and its limit.
@@ -25,22 +24,6 @@ type setting struct {
 	YesNo bool
 }
 
-// preset is a set of limits applied by one button; other limits stay.
-type preset struct {
-	ID, Name, About string
-	values          map[string]string
-}
-
-var presets = []preset{
-	{"light", "Light", "1 Mbit/s, 4 concurrent fetches, a quarter of one core.", map[string]string{"bandwidth": "1Mbit", "bandwidth-up": "none", "fetchers": "4", "cpu-share": "25%"}},
-	{"half", "Half", "10 Mbit/s, 16 concurrent fetches, half of all cores.", map[string]string{
-		"bandwidth": "10Mbit", "bandwidth-up": "none", "fetchers": "16", "cpu-share": strconv.Itoa(50*runtime.NumCPU()) + "%",
-	}},
-	{"full", "Full", "No limit on bandwidth and processor, default number of concurrent fetches.", map[string]string{
-		"bandwidth": "none", "bandwidth-up": "none", "fetchers": "default", "cpu-share": "none",
-	}},
-}
-
 // settingNames are the labels of the settings; the default is the key.
 var settingNames = map[string]string{
 	"bandwidth": "Bandwidth", "bandwidth-up": "Bandwidth up", "fetchers": "Fetchers", "cpu-share": "Processor", "memory": "Memory", "disk-quota": "Disk quota",
@@ -54,22 +37,22 @@ func (p *page) limits(m *model) {
 	p.Holds = l.Holds
 	p.ByUser = slices.ContainsFunc(l.Holds, func(h control.Hold) bool { return h.Rule == "user" })
 	c, u := &l.Caps, &l.Used
-	amount := func(id, name string, is, most int64, text func(float64) string) used {
-		f := used{ID: id, Name: name, Text: text(float64(is)), Value: float64(is), Max: float64(most)}
+	amount := func(id, name string, is, most int64, text func(int64) string) used {
+		f := used{ID: id, Name: name, Text: text(is), Value: float64(is), Max: float64(most)}
 		if most > 0 {
-			f.Of = text(float64(most))
+			f.Of = text(most)
 		}
 		return f
 	}
 	p.Used = []used{
-		amount("bandwidth", "Receiving", u.Bandwidth, c.Bandwidth, rateText),
-		amount("bandwidth_up", "Sending", u.BandwidthUp, c.BandwidthUp, rateText),
-		amount("day", "Today", u.Day, c.QuotaDay, bytesText),
-		amount("month", "This month", u.Month, c.QuotaMonth, bytesText),
-		amount("disk", "On disk", u.Disk, c.DiskQuota, bytesText),
-		amount("fetchers", "Fetchers busy", int64(u.Fetchers), int64(c.Fetchers), countText),
+		amount("bandwidth", "Receiving", u.Bandwidth, c.Bandwidth, words.Rate),
+		amount("bandwidth_up", "Sending", u.BandwidthUp, c.BandwidthUp, words.Rate),
+		amount("day", "Today", u.Day, c.QuotaDay, words.Bytes),
+		amount("month", "This month", u.Month, c.QuotaMonth, words.Bytes),
+		amount("disk", "On disk", u.Disk, c.DiskQuota, words.Bytes),
+		amount("fetchers", "Fetchers busy", int64(u.Fetchers), int64(c.Fetchers), words.Thousands),
 		{ID: "cpu_share", Name: "Processor", Text: percentText(u.CPUShare), Value: u.CPUShare, Max: c.CPUShare},
-		amount("memory", "Memory", u.Memory, c.Memory, bytesText),
+		amount("memory", "Memory", u.Memory, c.Memory, words.Bytes),
 	}
 	if c.CPUShare > 0 {
 		p.Used[6].Of = percentText(c.CPUShare)

@@ -61,7 +61,8 @@ type live struct {
 // whole is the result of a walk.
 type whole struct {
 	at     time.Time
-	status *control.Status
+	ring   *control.Ring
+	totals control.Counters // of all members
 }
 
 // stream is one open page. It receives only the newest model.
@@ -70,7 +71,7 @@ type stream struct {
 }
 
 func newLive(peer Peer) *live {
-	return &live{peer: peer, poke: make(chan struct{}, 1), soon: make(chan struct{}, 1), past: newHistory(), open: make(map[*stream]struct{})}
+	return &live{peer: peer, poke: make(chan struct{}, 1), soon: make(chan struct{}, 1), past: new(history), open: make(map[*stream]struct{})}
 }
 
 // nudge requests a refresh of open pages.
@@ -124,23 +125,29 @@ func (l *live) walk(ctx context.Context) {
 		if !wanted {
 			continue
 		}
-		found := &whole{at: time.Now()}
 		part, cancel := context.WithTimeout(ctx, walkTime)
-		s, err := l.peer.Status(part, true)
+		r, err := l.peer.Ring(part)
 		cancel()
 		if err != nil {
 			continue // the page shows the time of the last walk
 		}
-		found.status = s
-		l.mu.Lock()
-		l.whole = found
-		due := found.at.After(l.list)
-		l.mu.Unlock()
-		l.nudge()
-		if due {
+		if l.set(r) {
 			l.listJobs(ctx)
 		}
 	}
+}
+
+// set stores the result of a walk and reports whether a listing of the jobs is due.
+func (l *live) set(r *control.Ring) bool {
+	found := &whole{at: time.Now(), ring: r}
+	for i := range r.Members {
+		found.totals.Add(&r.Members[i].Counters)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.whole = found
+	l.nudge()
+	return found.at.After(l.list)
 }
 
 // jobRank sorts running and paused jobs first.
@@ -243,12 +250,9 @@ func (l *live) model(ctx context.Context, age time.Duration) (*model, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m.jobs = l.jobs
-	m.lately = make(map[string]lately, len(spans))
-	for i := range spans {
-		m.lately[spans[i].Name] = l.past.lately(m.at, &spans[i])
-	}
-	if near := l.past.fine.means(m.at, 1, 3); len(near) == 1 && near[0].Queue >= 0 { // the mean of the last seconds, if there are samples
-		m.latest = near[0]
+	m.points = l.past.means(m.at)
+	if last := m.points[len(m.points)-1]; last.Queue >= 0 { // there are samples
+		m.latest = last
 	}
 	for i := len(l.log) - 1; i >= 0 && len(m.log) < maxLog; i-- {
 		m.log = append(m.log, l.log[i])
@@ -256,8 +260,6 @@ func (l *live) model(ctx context.Context, age time.Duration) (*model, error) {
 	if m.whole = l.whole; m.whole == nil || m.at.Sub(m.whole.at) > walkTime+2*walkEvery {
 		m.whole = nil
 		l.walkSoon()
-	} else {
-		m.circle.serving(m.whole.status.Peers)
 	}
 	l.last, l.looked = m, m.at
 	return m, nil
@@ -301,12 +303,12 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.live.nudge()
-	v := viewOf(r.URL.Query(), s.mayAct(r))
+	acts := s.mayAct(r)
 	seed, sent := maphash.MakeSeed(), make(map[string]uint64)
 	for {
 		select {
 		case m := <-st.models:
-			parts, err := s.parts(m, v)
+			parts, err := s.parts(m, acts)
 			if err != nil {
 				s.log.Warn("dashboard page not rendered", "err", err)
 				return

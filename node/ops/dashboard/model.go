@@ -5,13 +5,10 @@ import (
 	"context"
 	"fmt"
 	"html/template"
-	"math"
-	"net/url"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // Limits of the content of a page.
@@ -31,77 +28,20 @@ const (
 
 // model is the state of the peer at one moment.
 type model struct {
-	at      time.Time
-	status  *control.Status
-	circle  *Circle
-	crawled *Crawled
-	limits  *control.Limits
-	whole   *whole // nil: no recent walk
-	latest  point
-	recent  []Outcome // newest first
-	failed  []Outcome
-	refused []Refused
-	jobs    []control.Job       // nil: not listed
-	jobKey  string              // signs changes made at this peer
-	log     []control.RingEvent // newest first
-	lately  map[string]lately   // by the name of the span
-}
-
-// order is a sort order of hosts.
-type order struct {
-	Name, Title string
-	compare     func(a, b *Host) int
-}
-
-// orders are the available orders, the default first. Ties are sorted by name, so that rows are
-// stable.
-var orders = []order{
-	{"waiting", "most pending", func(a, b *Host) int { return cmp.Compare(b.Pending, a.Pending) }},
-	{"rtt", "closest", func(a, b *Host) int { return cmp.Compare(known(a.RTT), known(b.RTT)) }},
-	{"pages", "most pages", func(a, b *Host) int { return cmp.Compare(b.Pages, a.Pages) }},
-	{"host", "name", func(*Host, *Host) int { return 0 }},
-}
-
-// known sorts unmeasured round trip times last.
-func known(rtt time.Duration) time.Duration {
-	if rtt <= 0 {
-		return math.MaxInt64
-	}
-	return rtt
-}
-
-// view is the variant of the page that a browser requests.
-type view struct {
-	span  *span
-	order *order
-	// acts reports that the browser is logged in and gets the buttons.
-	acts bool
-}
-
-// viewOf parses a view from a query; unknown values are the default.
-func viewOf(q url.Values, acts bool) view {
-	v := view{&spans[0], &orders[0], acts}
-	for i := range spans {
-		if q.Get("span") == spans[i].Name {
-			v.span = &spans[i]
-		}
-	}
-	for i := range orders {
-		if q.Get("order") == orders[i].Name {
-			v.order = &orders[i]
-		}
-	}
-	return v
-}
-
-func (v *view) query() string {
-	return url.Values{"span": {v.span.Name}, "order": {v.order.Name}}.Encode()
-}
-
-// choice is a link to another view.
-type choice struct {
-	Name, Title, Href string
-	Chosen            bool
+	at       time.Time
+	status   *control.Status
+	attached []control.PeerLine // see Peer
+	crawled  *Crawled
+	limits   *control.Limits
+	whole    *whole // nil: no recent walk
+	latest   point
+	recent   []Outcome // newest first
+	failed   []Outcome
+	refused  []Refused
+	jobs     []control.Job       // nil: not listed
+	jobKey   string              // signs changes made at this peer
+	log      []control.RingEvent // newest first
+	points   []point             // of the charts, oldest first
 }
 
 // drawn is a chart with its SVG.
@@ -113,14 +53,17 @@ type drawn struct {
 
 // row is a row of the host table.
 type row struct {
-	Host
-	Here bool
+	control.HostLine
+	// Here: this peer crawls it. Ours: this peer owns it. Behind: see control.Behind.
+	Here, Ours bool
+	Behind     float64
 }
 
 // neighbour is a row of the leaf set table.
 type neighbour struct {
-	Place
-	Word string
+	control.PeerLine
+	Word   string
+	Crawls int // hosts that it crawls for this peer
 }
 
 // walked is the state of the whole ring.
@@ -135,7 +78,6 @@ type walked struct {
 // page is the input of the templates.
 type page struct {
 	model *model
-	view  view
 
 	Status *control.Status
 	// Lamp is the class of the state indicator.
@@ -146,11 +88,8 @@ type page struct {
 	Form           string
 	Said           string
 	SaidBad        bool
-	Query          string
-	Spans, Orders  []choice
 	Ring           template.HTML
-	Walked         *walked // nil: unknown
-	Beyond         bool
+	Walked         *walked       // nil: unknown
 	Delegates      bool          // others crawl hosts for this peer
 	Did            *control.Used // work of this peer
 	Jobs           []control.Job
@@ -173,46 +112,27 @@ type page struct {
 }
 
 // page converts the model to a page.
-func (m *model) page(v view, form string) *page {
+func (m *model) page(acts bool, form string) *page {
 	p := &page{
-		model: m, view: v, Status: m.status, MayAct: v.acts, Query: v.query(), Did: &m.limits.Used, Log: m.log, Recent: m.recent, Failed: m.failed, Paused: m.limits.Paused, Jobs: m.jobs, JobKey: m.jobKey,
+		model: m, Status: m.status, MayAct: acts, Did: &m.limits.Used, Log: m.log, Recent: m.recent, Failed: m.failed, Paused: m.limits.Paused, Jobs: m.jobs, JobKey: m.jobKey,
 	}
-	if v.acts {
+	if acts {
 		p.Form = form
 	}
 	p.StateWord, p.Why, p.Lamp = stateWords(m)
 	p.ofRing(m.whole)
-	for i := range spans {
-		other := view{&spans[i], v.order, v.acts}
-		p.Spans = append(p.Spans, choice{spans[i].Name, spans[i].Title, "/?" + other.query(), v.span == &spans[i]})
-	}
-	for i := range orders {
-		other := view{v.span, &orders[i], v.acts}
-		p.Orders = append(p.Orders, choice{orders[i].Name, orders[i].Title, "/?" + other.query(), v.order == &orders[i]})
-	}
-	p.Ring = m.circle.svg(m.crawled.Hosts)
-	for i := range m.circle.Others {
-		o := &m.circle.Others[i]
-		p.Beyond = p.Beyond || !o.Leaf
-		p.Delegates = p.Delegates || o.Crawls > 0
-		if o.Leaf || o.Side != "" {
-			p.Neighbours = append(p.Neighbours, neighbour{*o, placeWord(o)})
-		}
-	}
-	for _, w := range m.circle.Attached[:min(len(m.circle.Attached), maxPeers)] {
-		p.Neighbours = append(p.Neighbours, neighbour{w, "worker"})
-	}
+	p.Ring = m.circle()
+	p.neighbours(m)
 	for i := range m.refused {
 		if len(p.Refused) < maxPeers && m.matters(&m.refused[i]) {
 			p.Refused = append(p.Refused, m.refused[i])
 		}
 	}
-	p.hosts(m, v)
+	p.hosts(m)
 	p.limits(m)
-	shown := m.lately[v.span.Name]
-	cs := charts(shown.points, &m.latest)
+	cs := charts(m.points, &m.latest)
 	for i := range cs {
-		p.Charts = append(p.Charts, drawn{cs[i], cs[i].svg(shown.look), cs[i].empty()})
+		p.Charts = append(p.Charts, drawn{cs[i], cs[i].svg(), cs[i].empty()})
 	}
 	return p
 }
@@ -222,18 +142,59 @@ func (p *page) ofRing(w *whole) {
 	if w == nil {
 		return
 	}
-	s := w.status
-	p.Walked = &walked{At: w.at, Members: s.Ring.Members, State: s.Ring.State, Totals: &s.Counters}
-	if s.Ring.State != control.RingClosed {
-		p.Walked.Why = s.Holding
+	p.Walked = &walked{At: w.at, Members: len(w.ring.Members), State: w.ring.State(), Why: w.ring.Error, Totals: &w.totals}
+}
+
+// neighbours lists the leaf set and the attached peers, with what the last walk found of them.
+func (p *page) neighbours(m *model) {
+	found := make(map[string]*control.Member)
+	if m.whole != nil {
+		for i := range m.whole.ring.Members {
+			found[m.whole.ring.Members[i].Peer] = &m.whole.ring.Members[i]
+		}
+	}
+	own := cmp.Or(found[m.status.Peer], new(control.Member))
+	add := func(list []control.PeerLine, word func(*control.PeerLine) string) {
+		for i := range list {
+			n := neighbour{list[i], word(&list[i]), own.Delegated[list[i].Peer]}
+			n.ArcShare = cmp.Or(found[n.Peer], new(control.Member)).ArcShare
+			p.Delegates = p.Delegates || n.Crawls > 0
+			p.Neighbours = append(p.Neighbours, n)
+		}
+	}
+	add(m.status.Peers, m.side)
+	add(m.attached[:min(len(m.attached), maxPeers)], func(l *control.PeerLine) string {
+		if l.Role == "worker" {
+			return "worker"
+		}
+		return "attached"
+	})
+}
+
+// side returns the position of a peer of the leaf set.
+func (m *model) side(l *control.PeerLine) string {
+	r := &m.status.Ring
+	next := len(r.Successors) > 0 && r.Successors[0] == l.Peer
+	switch {
+	case next && r.Predecessor == l.Peer:
+		return "predecessor, successor"
+	case next:
+		return "successor"
+	case r.Predecessor == l.Peer:
+		return "predecessor"
+	default:
+		return "leaf"
 	}
 }
 
-func (p *page) hosts(m *model, v view) {
-	list := slices.Clone(m.crawled.Hosts)
-	slices.SortFunc(list, func(a, b Host) int { return cmp.Or(v.order.compare(&a, &b), strings.Compare(a.Name, b.Name)) })
-	for i := range list {
-		p.Hosts = append(p.Hosts, row{list[i], list[i].Worker == m.status.Peer})
+func (p *page) hosts(m *model) {
+	list := m.crawled.Hosts
+	for _, h := range list {
+		r := row{HostLine: h, Here: h.Worker == m.status.Peer, Ours: h.Owner == m.status.Peer}
+		if h.LeastRTTMs > 0 {
+			r.Behind = control.Behind(h.RTTMs, h.LeastRTTMs)
+		}
+		p.Hosts = append(p.Hosts, r)
 	}
 	p.TotalHosts, p.MoreHosts = int64(m.crawled.Total), m.crawled.Total > len(list)
 	switch {
@@ -257,7 +218,7 @@ func stateWords(m *model) (word, why, lamp string) {
 			lamp = "idle"
 			break
 		}
-		word, why = "Crawling", fmt.Sprintf("%s being crawled, %s pending.", count(int64(m.crawled.Total), "host"), count(s.URLsPending, "URL"))
+		word, why = "Crawling", fmt.Sprintf("%s being crawled, %s pending.", words.Counted(int64(m.crawled.Total), "host"), words.Counted(s.URLsPending, "URL"))
 	case "idle":
 		word, why = "Idle", "This peer has no work left."
 	case "paused":
@@ -271,7 +232,7 @@ func stateWords(m *model) (word, why, lamp string) {
 	}
 	if s.Role == "worker" {
 		if s.State == "crawling" {
-			why = count(int64(m.crawled.Here), "host") + " being crawled."
+			why = words.Counted(int64(m.crawled.Here), "host") + " being crawled."
 		}
 		why += fmt.Sprintf(" Worker (%s): it owns no hosts and crawls for the peers it is attached to.", s.WhyWorker())
 	}
@@ -282,27 +243,9 @@ func stateWords(m *model) (word, why, lamp string) {
 func othersCrawl(m *model) (word, why string) {
 	if m.crawled.Total > 0 {
 		return "Others crawl", fmt.Sprintf("%s of this peer %s crawled by other peers, which are closer or have more capacity. %s pending.",
-			count(int64(m.crawled.Total), "host"), map[bool]string{true: "is", false: "are"}[m.crawled.Total == 1], count(m.status.URLsPending, "URL"))
+			words.Counted(int64(m.crawled.Total), "host"), map[bool]string{true: "is", false: "are"}[m.crawled.Total == 1], words.Counted(m.status.URLsPending, "URL"))
 	}
-	return "Waiting", fmt.Sprintf("%s pending until they are due or a worker is free.", count(m.status.URLsPending, "URL"))
-}
-
-func count(n int64, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return thousands(n) + " " + word + "s"
-}
-
-func placeWord(p *Place) string {
-	switch {
-	case p.Suspect:
-		return "no response"
-	case p.Side != "":
-		return p.Side
-	default:
-		return "leaf"
-	}
+	return "Waiting", fmt.Sprintf("%s pending until they are due or a worker is free.", words.Counted(m.status.URLsPending, "URL"))
 }
 
 // matters reports whether rejections are more than the temporary ones of a converging ring.
@@ -322,10 +265,7 @@ func ask(ctx context.Context, peer Peer) (*model, error) {
 	if m.status, err = peer.Status(ctx, false); err != nil {
 		return nil, fmt.Errorf("status: %w", err)
 	}
-	if m.circle, err = peer.Circle(ctx); err != nil {
-		return nil, fmt.Errorf("ring: %w", err)
-	}
-	m.circle.Self.Side = sideSelf
+	m.attached = peer.Attached()
 	m.recent, m.failed = peer.Lately()
 	m.refused = peer.Refused()
 	if key, err := peer.JobKey(ctx); err == nil {
@@ -339,6 +279,3 @@ func ask(ctx context.Context, peer Peer) (*model, error) {
 	}
 	return m, nil
 }
-
-// sideSelf is the Side of this peer.
-const sideSelf = "self"

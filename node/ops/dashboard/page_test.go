@@ -16,7 +16,7 @@ import (
 func TestPage(t *testing.T) {
 	f := newFake()
 	f.refused = []Refused{{Peer: name(9), Refusals: control.Refusals{Requests: 3, Later: 1, Request: "Offer", Why: "no host of its"}}}
-	f.names, f.status.Name = map[string]control.Name{name(1): "cellar"}, "attic"
+	f.status.Peers[0].Name, f.status.Name = "cellar", "attic"
 	s := serve(t, f)
 	res := s.ask(http.MethodGet, "", "", nil)
 	if res.StatusCode != http.StatusOK {
@@ -29,7 +29,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("the page has %d bytes", len(res.text))
 	}
 	for _, want := range []string{
-		`<data id="n-pages" value="12345">12` + "\u202f" + `345</data>`, `>peers</text>`, `cellar <span class="id">00000001</span>`, `<data id="n-all_pages" value="4321">`, "h0.example", ">peer8<", "The 12 hosts with the most pending URLs, of 40", "apoidea dashboard", "no host of its",
+		`<data id="n-pages" value="12345">12,345</data>`, `>peers (estimate)</text>`, `cellar <span class="id">00000001</span>`, `<data id="n-all_pages" value="4321">`, "h0.example", ">peer8<", "The 12 hosts with the most pending URLs, of 40", "apoidea dashboard", "no host of its",
 		"<title>Others crawl · Apoidea attic 00000000</title>", `<span id="headline">Others crawl</span>`, `data-title=" · Apoidea attic 00000000"`,
 	} {
 		want = strings.ReplaceAll(want, ">peer8<", ">00000003<")
@@ -56,17 +56,21 @@ func TestStrangersWordsStayText(t *testing.T) {
 	f.status.Peer, f.status.Network, f.status.Version, f.status.Holding, f.status.State = bad, bad, bad, bad, bad
 	for i := range f.crawled.Hosts {
 		h := &f.crawled.Hosts[i]
-		h.Name, h.Worker, h.Owner = bad, bad, ""
+		h.Host, h.Worker, h.Owner = bad, bad, bad
 	}
-	f.crawled.Hosts[0].Owner = bad
+	f.crawled.Hosts[0].Worker = name(0)
 	f.limits.Holds = []control.Hold{{Rule: bad, Effect: bad, Why: bad, Ends: bad}}
 	f.limits.Settings = []control.Setting{{Key: bad, Value: bad, Default: bad, About: bad, Changed: true}}
 	f.refused = []Refused{{Peer: bad, Refusals: control.Refusals{Requests: 1, Request: bad, Why: bad}}}
-	f.circle.Self.Peer = bad
-	for i := range f.circle.Others {
-		p := &f.circle.Others[i]
-		p.Peer, p.Addr, p.Side, p.Crawls = bad, bad, bad, 3
+	for i := range f.status.Peers {
+		p := &f.status.Peers[i]
+		p.Peer, p.Addr, p.Name, p.Position, p.Role = bad, bad, bad, bad, bad
 	}
+	for i := range f.ring.Members {
+		m := &f.ring.Members[i]
+		m.Peer, m.Name, m.Position, m.State, m.Delegated = bad, bad, bad, bad, map[string]int{bad: 3}
+	}
+	f.near = f.status.Peers
 	for _, scheme := range []string{"", "javascript:", "data:", "http://"} {
 		f.recent.Note(Outcome{URL: scheme + bad, Result: bad, Detail: bad, Failed: true})
 	}
@@ -74,8 +78,9 @@ func TestStrangersWordsStayText(t *testing.T) {
 	s := serve(t, f)
 	s.login()
 	s.live.listJobs(t.Context())
+	s.live.set(&f.ring)
 	s.live.note(control.RingEvent{Time: time.Now(), Event: bad, Peer: bad, Text: bad})
-	root, err := html.Parse(strings.NewReader(s.ask(http.MethodGet, "?span="+"%22%3E%3Cscript%3E", "", nil).text))
+	root, err := html.Parse(strings.NewReader(s.ask(http.MethodGet, "?said="+"%22%3E%3Cscript%3E", "", nil).text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,16 +189,16 @@ func TestAlone(t *testing.T) {
 		alone  bool
 	}{
 		"single member":             {func(*fake) {}, true},
-		"single member with worker": {func(f *fake) { f.circle.Attached = []Place{{Peer: name(1)}} }, false},
+		"single member with worker": {func(f *fake) { f.near = []control.PeerLine{{Peer: name(1), Role: "worker"}} }, false},
 		"joining":                   {func(f *fake) { f.status.State = "joining" }, false},
 		"worker":                    {func(f *fake) { f.status.Role = "worker" }, false},
 		"member without neighbors":  {func(f *fake) { f.status.Ring.Members = 3 }, false},
 		"attached worker": {func(f *fake) {
-			f.status.Role, f.circle.Others = "worker", []Place{{Peer: name(1), Side: "attached"}}
+			f.status.Role, f.near = "worker", []control.PeerLine{{Peer: name(1), Role: "ring"}}
 		}, false},
 	} {
 		f := newFake()
-		f.circle, f.status.Ring.Members = *circle(1), 1
+		f.ofSize(1)
 		c.change(f)
 		if page := serve(t, f).ask(http.MethodGet, "", "", nil).text; strings.Contains(page, alone) != c.alone {
 			t.Errorf("%s: the page calls the peer alone: %v", name, !c.alone)

@@ -10,16 +10,17 @@ import (
 // Peer is the peer that the page shows and controls. All methods are safe for concurrent use and
 // return when ctx ends.
 type Peer interface {
-	// Status returns the status that `apoidea status` prints.
-	Status(ctx context.Context, ring bool) (*control.Status, error)
+	// Status and Ring are those of control.Backend.
+	Status(ctx context.Context, whole bool) (*control.Status, error)
+	Ring(ctx context.Context) (*control.Ring, error)
+	// Attached returns the workers attached to this peer, or the peers that it is attached to.
+	Attached() []control.PeerLine
 	// Watch calls fn for each ring event until ctx ends.
 	Watch(ctx context.Context, fn func(control.RingEvent) error) error
 	// PeerName returns the name of a peer, empty if unknown.
 	PeerName(id string) control.Name
 	// Gauges is called once per second and must be cheap.
 	Gauges(ctx context.Context) (Gauges, error)
-	// Circle returns the ring as known to this peer.
-	Circle(ctx context.Context) (*Circle, error)
 	// Crawled returns the hosts being crawled, at most limit, the busiest first.
 	Crawled(ctx context.Context, limit int) (*Crawled, error)
 
@@ -60,63 +61,10 @@ type Gauges struct {
 	CapBps int64
 }
 
-// Circle is the ring as seen by one peer.
-type Circle struct {
-	Self Place // this peer
-	// Others are the known peers, clockwise from this one.
-	Others []Place
-	// Size is the number of members: exact in a small ring, estimated in a large one.
-	Size int
-	// Attached are the workers attached to this peer.
-	Attached []Place
-}
-
-// Place is a peer on the ring.
-type Place struct {
-	Peer, Addr string // its ID, and the first of its addresses
-	Name       control.Name
-	// At is the position, from 0 at the top clockwise to below 1.
-	At float64
-	// Leaf reports that the peer is in this peer's leaf set, so that its arc is known.
-	Leaf    bool
-	Side    string // self, predecessor, successor, the last two together, attached (this worker, to it), or empty
-	Suspect bool   // it did not respond recently
-	// Serves reports that it owns the arc from ArcFrom to At; Whole that this is the whole ring.
-	Serves, Whole bool
-	ArcFrom       float64 // begin of its arc, as At
-	RTTMs         float64 // round trip time in milliseconds, 0 if unknown
-	// Crawls counts the hosts that it crawls for this peer.
-	Crawls int
-	// drawn is the position of its dot, moved from At to avoid overlap.
-	drawn float64
-}
-
-// Crawled lists the hosts being crawled.
+// Crawled lists the hosts of this peer that are being crawled, and those of other owners that this
+// peer crawls.
 type Crawled struct {
-	Hosts []Host // the busiest first
+	Hosts []control.HostLine // the busiest first; Pending includes leased URLs
 	// Total counts all of them, Here those crawled by this peer.
 	Total, Here int
-}
-
-// Host is a host of this peer being crawled, or one that this peer crawls for another owner.
-type Host struct {
-	Name, Worker string // of the host, and the ID of the peer that crawls it
-	// Owner is empty for hosts of this peer.
-	Owner string
-	// At is the position of its key on the ring.
-	At float64
-	// RTT is the round trip time measured by the worker, Least the minimum of the candidates at
-	// placement; 0 if unknown.
-	RTT, Least time.Duration
-	// Pending counts pending URLs (leased ones for another owner's host), Pages those fetched with new
-	// content.
-	Pending, Pages int64
-}
-
-// Behind returns how many milliseconds RTT exceeds Least, 0 if it does not or is unknown.
-func (h *Host) Behind() float64 {
-	if h.Least == 0 {
-		return 0
-	}
-	return control.Behind(h.RTT.Seconds()*1000, h.Least.Seconds()*1000)
 }

@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/ops/glossary"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 //go:embed assets
@@ -72,7 +72,7 @@ type Config struct {
 // last run, used for port 0 if it is free.
 func Listen(ctx context.Context, addr, preferred string) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(addr)
-	if err != nil || !isAddress(addr) {
+	if err != nil || !control.IsAddress(addr) {
 		return nil, control.Usage(fmt.Sprintf("dashboard %q: must be off, or an address and a port, such as 127.0.0.1:0", addr))
 	}
 	var lc net.ListenConfig
@@ -122,8 +122,7 @@ func (s *Server) load() error {
 	s.pages, err = template.New("").Funcs(template.FuncMap{
 		"style": func() template.CSS { return template.CSS(style) }, // our own file
 		"asset": func(name string) string { return names[name] },
-		"short": short, "number": thousands, "size": func(n int64) string { return bytesText(float64(n)) }, "ms": rttText,
-		"rtt":      func(d time.Duration) string { return rttText(float64(d.Microseconds()) / 1000) },
+		"short": words.Short, "number": words.Thousands, "size": words.Bytes, "ms": rttText,
 		"span":     func(s float64) string { return spanText(time.Duration(s * float64(time.Second))) },
 		"iso":      func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"milli":    func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") },
@@ -131,9 +130,13 @@ func (s *Server) load() error {
 		"until":    func(t time.Time) string { return untilText(t, time.Now()) },
 		"sentence": capital, "ringword": control.RingWord,
 		"glossary": func() []glossary.Word { return glossary.Words },
-		"presets":  func() []preset { return presets },
-		"percent":  func(n neighbour) string { return shareText(&n.Place) },
-		"called":   func(id string) Place { return Place{Peer: id, Name: s.peer.PeerName(id)} },
+		"percent": func(share float64) string {
+			if share == 0 {
+				return "–"
+			}
+			return fmt.Sprintf("%.1f %%", 100*share)
+		},
+		"called": func(id string) control.PeerLine { return control.PeerLine{Peer: id, Name: s.peer.PeerName(id)} },
 	}).ParseFS(assets, "assets/page.html")
 	if err != nil {
 		return fmt.Errorf("dashboard: %w", err)
@@ -141,39 +144,18 @@ func (s *Server) load() error {
 	return nil
 }
 
-func shareText(p *Place) string {
-	if !p.Serves {
-		return "–"
-	}
-	return fmt.Sprintf("%.1f %%", 100*p.share())
-}
-
 // Serve records the history and serves ln until ctx ends, then waits briefly for running requests.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	s.addr = ln.Addr().String()
 	at, err := netip.ParseAddrPort(s.addr)
 	s.open = err == nil && at.Addr().IsLoopback() && !s.login
-	srv := &http.Server{
-		Handler: s.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: maxHead,
-		BaseContext: func(net.Listener) context.Context { return ctx },
-		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-	}
+	srv := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: maxHead}
+	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { s.live.run(ctx) })
-	wg.Go(func() {
-		<-ctx.Done()
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		if srv.Shutdown(stop) != nil {
-			_ = srv.Close()
-		}
-	})
-	err = srv.Serve(netutil.LimitListener(ln, maxConns))
-	if ctx.Err() == nil {
-		return fmt.Errorf("dashboard: %w", err)
-	}
-	wg.Wait()
-	return nil
+	defer wg.Wait()
+	defer cancel()
+	return control.ServeHTTP(ctx, "dashboard", netutil.LimitListener(ln, maxConns), srv, s.log)
 }
 
 // Link returns a one-time login link, valid for ticketTime.
@@ -189,7 +171,6 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("POST /pause", s.action(s.pause))
 	mux.HandleFunc("POST /resume", s.action(s.resume))
 	mux.HandleFunc("POST /limits", s.action(s.setLimits))
-	mux.HandleFunc("POST /preset", s.action(s.setPreset))
 	mux.HandleFunc("POST /job", s.action(s.post))
 	mux.HandleFunc("POST /job/{id}", s.action(s.setJob))
 	mux.HandleFunc("GET /{hash}/{name}", s.asset)
@@ -254,7 +235,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, status int, said s
 		http.Error(w, "the peer did not respond: "+err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	p := m.page(viewOf(r.URL.Query(), s.mayAct(r)), s.guard.form)
+	p := m.page(s.mayAct(r), s.guard.form)
 	p.Said, p.SaidBad = said, bad
 	for i := range p.Settings { // keep rejected values for correction
 		if v, ok := r.PostForm[p.Settings[i].Key]; ok && bad {
@@ -281,8 +262,8 @@ type part struct {
 // partNames are the parts that are sent again when they change.
 var partNames = []string{"who", "state", "controls", "own", "jobs", "walk", "ring", "neighbours", "totals", "log", "charts", "lately", "failed", "used", "settings", "hosts", "refused"}
 
-func (s *Server) parts(m *model, v view) ([]part, error) {
-	p := m.page(v, s.guard.form)
+func (s *Server) parts(m *model, acts bool) ([]part, error) {
+	p := m.page(acts, s.guard.form)
 	parts := make([]part, 0, len(partNames))
 	for _, name := range partNames {
 		var b strings.Builder
@@ -380,15 +361,6 @@ func (s *Server) setJob(ctx context.Context, r *http.Request) (said string, err 
 	_, err = s.peer.SetJob(ctx, r.PathValue("id"), r.PostForm.Get("action"))
 	s.live.listJobs(ctx)
 	return said, err
-}
-
-func (s *Server) setPreset(ctx context.Context, r *http.Request) (said string, err error) {
-	i := slices.IndexFunc(presets, func(p preset) bool { return p.ID == r.PostForm.Get("preset") })
-	if i < 0 {
-		return "", control.Usage("no such preset")
-	}
-	_, err = s.peer.SetLimits(ctx, presets[i].values)
-	return "limited", err
 }
 
 // setLimits sets what the form has other than the peer. Fields that are no settings are left alone.

@@ -32,8 +32,6 @@ type Options struct {
 	What string // one of Kinds
 	// Ring includes all members of the ring and their workers; otherwise only this peer.
 	Ring bool
-	// Count, of links, writes each pair once with its count.
-	Count bool
 	// JSON, of links, writes one document per line instead of CSV.
 	JSON bool
 	// Output is the file to create. If empty, Stream is written.
@@ -145,9 +143,6 @@ func Run(ctx context.Context, src control.Results, o Options) (*Report, error) {
 	if !slices.Contains(Kinds(), o.What) {
 		return nil, control.Usage(fmt.Sprintf("export %q: must be one of %s", o.What, strings.Join(Kinds(), ", ")))
 	}
-	if o.Count && o.What != Links {
-		return nil, control.Usage("export " + o.What + ": only links can be counted")
-	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -158,7 +153,7 @@ func Run(ctx context.Context, src control.Results, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &exporter{Options: o, src: src, work: w, began: o.Now(), report: &Report{What: o.What, Output: o.Output}}
+	e := &exporter{Options: o, src: src, work: w, began: o.Now(), held: make(map[string]int64), report: &Report{What: o.What, Output: o.Output}}
 	err = e.run(ctx)
 	return e.report, errors.Join(err, w.close())
 }
@@ -174,9 +169,10 @@ type exporter struct {
 	told   time.Time // time of the last progress report
 	done   Progress
 
-	indexed int64     // size of the WARC file of a CDXJ
-	copies  []*source // files in a WACZ
-	main    *waczPage // the earliest page
+	held    map[string]int64 // expected records by the peer that holds them
+	indexed int64            // size of the WARC file of a CDXJ
+	copies  []*source        // files in a WACZ
+	main    *waczPage        // the earliest page
 }
 
 func (e *exporter) run(ctx context.Context) error {
@@ -194,9 +190,7 @@ func (e *exporter) run(ctx context.Context) error {
 		return err
 	}
 	if e.Ring && e.What != URLs {
-		if err := e.holders(ctx, found); err != nil {
-			return err
-		}
+		e.holders(found)
 	}
 	e.reportProgress("writing")
 	if err := e.assemble(ctx); err != nil {
@@ -228,8 +222,8 @@ func (e *exporter) gather(ctx context.Context, found *control.Archives) error {
 		}
 		return nil
 	}
-	if e.What == Links && !e.Count {
-		if _, err := e.work.out.WriteString(e.linksHeader()); err != nil {
+	if e.What == Links && !e.JSON {
+		if _, err := e.work.out.WriteString("from,to,kind\n"); err != nil {
 			return err
 		}
 	}
@@ -260,50 +254,28 @@ func (e *exporter) file(ctx context.Context, s *source) error {
 }
 
 // holders reports missing peers that hold records of this ring's URLs.
-func (e *exporter) holders(ctx context.Context, found *control.Archives) error {
-	e.reportProgress("finding the holders of records")
+func (e *exporter) holders(found *control.Archives) {
 	there := make(map[string]bool)
-	held := make(map[string]int64)
 	for _, p := range found.Peers {
 		there[p.Peer] = true
-	}
-	for _, p := range found.Peers {
-		after := ""
-		for p.Role != "worker" {
-			page, err := e.src.Holders(ctx, p.Peer, after)
-			if fatal(ctx, err) != nil {
-				return err
-			}
-			if err != nil {
-				e.missing(p.Peer, "", fmt.Errorf("holders of its pages unknown: %w", err))
-				break
-			}
-			for id, n := range page.Holders {
-				held[id] += n
-			}
-			if after = page.After; after == "" {
-				break
-			}
-		}
 	}
 	for i := range e.report.Missing {
 		m := &e.report.Missing[i]
 		if m.File == "" && !there[m.Peer] {
-			m.Records = held[m.Peer]
+			m.Records = e.held[m.Peer]
 			there[m.Peer] = true
 		}
 	}
-	ids := make([]string, 0, len(held))
-	for id := range held {
+	ids := make([]string, 0, len(e.held))
+	for id := range e.held {
 		if !there[id] {
 			ids = append(ids, id)
 		}
 	}
 	slices.Sort(ids)
 	for _, id := range ids {
-		e.report.Missing = append(e.report.Missing, control.Missing{Peer: id, Records: held[id], Error: "is not in the ring"})
+		e.report.Missing = append(e.report.Missing, control.Missing{Peer: id, Records: e.held[id], Error: "is not in the ring"})
 	}
-	return nil
 }
 
 // writeSorted writes the sorted lines.
@@ -349,7 +321,7 @@ func (e *exporter) reportProgress(doing string) {
 // assemble writes the output of kinds that are not written during reading.
 func (e *exporter) assemble(ctx context.Context) error {
 	write := kinds[e.What].assemble
-	if write == nil || e.What == Links && !e.Count {
+	if write == nil {
 		return nil
 	}
 	return write(ctx, e, e.work.out)

@@ -23,8 +23,9 @@ type Lost struct {
 // maxLost limits the lost records in a report.
 const maxLost = 10_000
 
-// expect lists the records that archives should hold according to URL outcomes. It runs before
-// archives are read, because a page is archived before its outcome is stored.
+// expect lists the records that archives should hold according to URL outcomes, and counts them by
+// holder. It runs before archives are read, because a page is archived before its outcome is
+// stored.
 func (e *exporter) expect(ctx context.Context, found *control.Archives) error {
 	if e.What == URLs {
 		return nil
@@ -44,7 +45,12 @@ func (e *exporter) expect(ctx context.Context, found *control.Archives) error {
 				break
 			}
 			for i := range page.URLs {
-				if l := &page.URLs[i]; l.Record != "" && there[l.Holder] {
+				l := &page.URLs[i]
+				if l.Record == "" {
+					continue
+				}
+				e.held[l.Holder]++
+				if there[l.Holder] {
 					if err := e.work.sorted.set(listExpected, l.Record, l.Holder+" "+l.URL+" "+l.Fetched[:min(len(l.Fetched), len(seconds))]); err != nil {
 						return fmt.Errorf("export: %w", err)
 					}

@@ -25,10 +25,7 @@ var kinds = map[string]kind{
 			return e.writeSorted(ctx, w)
 		},
 	},
-	Links: {
-		file:     func(ctx context.Context, e *exporter, s *source) error { return e.records(ctx, s, &keepLinks{e: e}) },
-		assemble: func(ctx context.Context, e *exporter, w *bufio.Writer) error { return e.writeCounted(ctx, w) },
-	},
+	Links: {file: func(ctx context.Context, e *exporter, s *source) error { return e.records(ctx, s, &keepLinks{e: e}) }},
 	WACZ: {
 		file: func(ctx context.Context, e *exporter, s *source) error {
 			k, err := e.copyInto(s)

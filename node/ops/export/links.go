@@ -3,13 +3,10 @@ package export
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"io"
-	"strconv"
-	"strings"
 
 	"github.com/apoidea/apoidea/node/services/crawling"
 	"github.com/apoidea/apoidea/storage/warc"
@@ -20,8 +17,7 @@ type Link struct {
 	From string `json:"from"` // page, canonical
 	To   string `json:"to"`   // target URL, canonical
 	// Kind is link, or redirect if the server redirects From to To.
-	Kind  string `json:"kind"`
-	Count int    `json:"count,omitempty"` // number of occurrences, with Options.Count
+	Kind string `json:"kind"`
 }
 
 // The kinds of Link.
@@ -30,7 +26,7 @@ const (
 	kindRedirect = "redirect"
 )
 
-// keepLinks writes or counts the links of metadata records and the redirects of responses.
+// keepLinks writes the links of metadata records and the redirects of responses.
 type keepLinks struct {
 	e     *exporter
 	links []Link
@@ -96,23 +92,8 @@ func readLine(r *bufio.Reader, dst []byte) ([]byte, error) {
 }
 
 func (k *keepLinks) keep(*warc.Record, *spool) error {
-	if k.e.Count {
-		return k.gather()
-	}
 	k.e.work.records += int64(len(k.links))
 	return k.e.writeLinks(k.e.work.out, k.links...)
-}
-
-// linksHeader returns the CSV header.
-func (e *exporter) linksHeader() string {
-	switch {
-	case e.JSON:
-		return ""
-	case e.Count:
-		return "from,to,count,kind\n"
-	default:
-		return "from,to,kind\n"
-	}
 }
 
 // writeLinks writes links as CSV or as JSON lines. The CSV writer uses out as its buffer.
@@ -121,66 +102,15 @@ func (e *exporter) writeLinks(out *bufio.Writer, links ...Link) error {
 	enc.SetEscapeHTML(false)
 	for i := range links {
 		l := &links[i]
-		row, err := []string{l.From, l.To, l.Kind}, error(nil)
-		if e.Count {
-			row = []string{l.From, l.To, strconv.Itoa(l.Count), l.Kind}
-		}
+		var err error
 		if e.JSON {
 			err = enc.Encode(l)
 		} else {
-			err = w.Write(row)
+			err = w.Write([]string{l.From, l.To, l.Kind})
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return w.Error()
-}
-
-// gather sorts the links. It skips a link with a control character, which would break the line
-// format.
-func (k *keepLinks) gather() error {
-	var line []byte
-	for i := range k.links {
-		l := &k.links[i]
-		line = append(append(append(line[:0], l.From...), '\t'), l.To...)
-		line = append(append(append(line, '\t'), l.Kind...), '\n')
-		if bytes.ContainsFunc(line[:len(line)-1], func(r rune) bool { return r < ' ' && r != '\t' }) || bytes.Count(line, []byte{'\t'}) != 2 {
-			continue
-		}
-		if err := k.e.work.sorted.add(line); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// writeCounted writes each link once with its count.
-func (e *exporter) writeCounted(ctx context.Context, out *bufio.Writer) error {
-	if _, err := out.WriteString(e.linksHeader()); err != nil {
-		return err
-	}
-	var last []byte
-	n := 0
-	write := func() error {
-		if n == 0 {
-			return nil
-		}
-		fields := strings.Split(string(last[:len(last)-1]), "\t")
-		e.work.records++
-		return e.writeLinks(out, Link{From: fields[0], To: fields[1], Kind: fields[2], Count: n})
-	}
-	err := e.work.sorted.sorted(ctx, func(line []byte) error {
-		if n > 0 && bytes.Equal(line, last) {
-			n++
-			return nil
-		}
-		err := write()
-		last, n = append(last[:0], line...), 1
-		return err
-	})
-	if err == nil {
-		err = write()
-	}
-	return err
 }

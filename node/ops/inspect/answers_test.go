@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -47,16 +46,11 @@ func stuffed(name, element string) []byte {
 func TestAnswersTakeLittle(t *testing.T) {
 	ids := rpctest.NewPeers(t, 2)
 	l := &liar{alone: alone{self: dht.Peer{ID: ids[0]}}}
-	var entries bytes.Buffer
-	for i := 0; entries.Len() < calls.MaxPayload-100; i++ {
-		fmt.Fprintf(&entries, `"%x":0,`, i)
-	}
 	ask := map[string]func(v *View) error{
-		"hosts":   func(v *View) error { _, err := askPeer[hostPage](t.Context(), v, ids[1], askHosts); return err },
-		"urls":    func(v *View) error { _, err := v.URLs(t.Context(), ids[1].String(), ""); return err },
-		"holders": func(v *View) error { _, err := v.Holders(t.Context(), ids[1].String(), ""); return err },
-		"report":  func(v *View) error { _, err := v.reportOf(t.Context(), ids[1], 0); return err },
-		"files":   func(v *View) error { _, err := filesOf(t.Context(), v.lender(ids[1].String())); return err },
+		"hosts":  func(v *View) error { _, err := askPeer[hostPage](t.Context(), v, ids[1], askHosts); return err },
+		"urls":   func(v *View) error { _, err := v.URLs(t.Context(), ids[1].String(), ""); return err },
+		"report": func(v *View) error { _, err := v.reportOf(t.Context(), ids[1], 0); return err },
+		"files":  func(v *View) error { _, err := filesOf(t.Context(), v.lender(ids[1].String())); return err },
 	}
 	for _, row := range []struct {
 		ask    string
@@ -64,7 +58,6 @@ func TestAnswersTakeLittle(t *testing.T) {
 	}{
 		{"hosts", stuffed("hosts", "{}")},
 		{"urls", stuffed("urls", "{}")},
-		{"holders", []byte(`{"holders":{` + entries.String() + `"z":0}}`)},
 		{"report", stuffed("jobs", "{}")},
 		{"report", stuffed("jobs", "{}")[:maxReport]},
 		{"report", stuffed("peers", "{}")},
@@ -88,16 +81,13 @@ func TestAnswersTakeLittle(t *testing.T) {
 // TestFullAnswersPass: what honest peers answer is read, however much there is.
 func TestFullAnswersPass(t *testing.T) {
 	text := strings.Repeat(`{["a,b\`, 20)
-	hosts, urls, holders := &hostPage{After: text}, &control.URLPage{}, &control.HolderPage{Holders: map[string]int64{}}
+	hosts, urls := &hostPage{After: text}, &control.URLPage{}
 	var files []control.ArchiveFile
 	for range hostsAtOnce {
 		hosts.Hosts = append(hosts.Hosts, control.HostLine{Host: text, Key: text, Owner: text, Worker: text, Pages: 1})
 	}
 	for range pageSize {
 		urls.URLs = append(urls.URLs, control.URLLine{URL: text, Job: text, Outcome: text, Digest: text, Record: text, Holder: text})
-	}
-	for i := range holdersAtOnce {
-		holders.Holders[fmt.Sprint(i, text)] = 1
 	}
 	for range maxFileList {
 		files = append(files, control.ArchiveFile{Name: text, Bytes: 1, Open: true})
@@ -110,7 +100,7 @@ func TestFullAnswersPass(t *testing.T) {
 		}
 		m.Jobs = append(m.Jobs, j)
 	}
-	for _, v := range []any{hosts, urls, holders, files, m} {
+	for _, v := range []any{hosts, urls, files, m} {
 		raw, err := json.Marshal(v)
 		if err != nil {
 			t.Fatal(err)

@@ -80,26 +80,30 @@ func (v *View) hostsHere(ctx context.Context, after string) (*hostPage, error) {
 		return nil, err
 	}
 	page := &hostPage{}
-	self := v.deps.Self.String()
-	for _, h := range list {
-		line := control.HostLine{
-			Host: h.Host, Key: h.Key.Hex(), Owner: self, Seen: h.Accepted, Pending: h.Pending, Pages: h.OK, Left: h.Left,
-			RTTMs: float64(h.WorkerRTTUs) / 1000, LeastRTTMs: float64(h.LeastRTTUs) / 1000,
-		}
-		if h.Worker != "" {
-			line.Worker = peer.ID(h.Worker).String()
-		}
-		if h.Placed != "" {
-			line.PlacedAt = peer.ID(h.Placed).String()
-		}
-		line.LatencyRow = v.latencyRow(h.Addrs)
-		page.Hosts = append(page.Hosts, line)
+	for i := range list {
+		page.Hosts = append(page.Hosts, v.HostLine(&list[i]))
 	}
 	if len(list) == hostsAtOnce {
 		last := ring.PosOf(list[len(list)-1].Key)
 		page.After = fmt.Sprintf("%x", last[:])
 	}
 	return page, nil
+}
+
+// HostLine converts the summary of a host that this peer owns.
+func (v *View) HostLine(h *owner.HostSummary) control.HostLine {
+	line := control.HostLine{
+		Host: h.Host, Key: h.Key.Hex(), Owner: v.deps.Self.String(), Seen: h.Accepted, Pending: h.Pending, Pages: h.OK, Left: h.Left,
+		RTTMs: float64(h.WorkerRTTUs) / 1000, LeastRTTMs: float64(h.LeastRTTUs) / 1000,
+	}
+	if h.Worker != "" {
+		line.Worker = peer.ID(h.Worker).String()
+	}
+	if h.Placed != "" {
+		line.PlacedAt = peer.ID(h.Placed).String()
+	}
+	line.LatencyRow = v.latencyRow(h.Addrs)
+	return line
 }
 
 func parseHex(s string, size int) ([]byte, error) {

@@ -89,20 +89,12 @@ func (o *Offline) ReadArchive(ctx context.Context, of, name string, offset int64
 // URLs implements control.Results.
 func (o *Offline) URLs(_ context.Context, of, after string) (*control.URLPage, error) {
 	page := &control.URLPage{URLs: []control.URLLine{}}
-	next, err := o.finals(of, after, pageSize, func(id job.ID, f *owner.Final) { page.URLs = append(page.URLs, urlLine(id, f)) })
+	next, err := o.finals(of, after, func(id job.ID, f *owner.Final) { page.URLs = append(page.URLs, urlLine(id, f)) })
 	page.After = next
 	return page, err
 }
 
-// Holders implements control.Results.
-func (o *Offline) Holders(_ context.Context, of, after string) (*control.HolderPage, error) {
-	page := &control.HolderPage{Holders: make(map[string]int64)}
-	next, err := o.finals(of, after, holdersAtOnce, func(_ job.ID, f *owner.Final) { countHolder(page.Holders, f) })
-	page.After = next
-	return page, err
-}
-
-func (o *Offline) finals(of, after string, limit int, fn func(id job.ID, f *owner.Final)) (string, error) {
+func (o *Offline) finals(of, after string, fn func(id job.ID, f *owner.Final)) (string, error) {
 	if err := o.mine(of); err != nil {
 		return "", err
 	}
@@ -110,6 +102,6 @@ func (o *Offline) finals(of, after string, limit int, fn func(id job.ID, f *owne
 	if err != nil {
 		return "", control.Usage(fmt.Sprintf("urls: %v", err))
 	}
-	next, err := ondisk.URLsIn(o.store.Keyspace(storage.KeyspaceHosts), cursor, limit, fn)
+	next, err := ondisk.URLsIn(o.store.Keyspace(storage.KeyspaceHosts), cursor, pageSize, fn)
 	return fmt.Sprintf("%x", []byte(next)), err
 }

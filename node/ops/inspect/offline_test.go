@@ -71,9 +71,6 @@ func TestOffline(t *testing.T) {
 	if page, err := o.URLs(t.Context(), "", ""); err != nil || len(page.URLs) != 0 || page.After != "" {
 		t.Errorf("URLs %+v, %v", page, err)
 	}
-	if page, err := o.Holders(t.Context(), self.String(), ""); err != nil || len(page.Holders) != 0 {
-		t.Errorf("holders %+v, %v", page, err)
-	}
 	if _, err := o.Archives(t.Context(), true); control.KindOf(err) != control.KindNoPeer {
 		t.Errorf("of the ring: %v", err)
 	}

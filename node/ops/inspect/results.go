@@ -21,8 +21,6 @@ const (
 	listAtOnce = 8
 	// filesTimeout is the timeout of one request for archive files.
 	filesTimeout = 30 * time.Second
-	// holdersAtOnce is the number of URLs counted for one response: they are read, not sent.
-	holdersAtOnce = 5_000
 )
 
 // Archives implements control.Backend.
@@ -113,11 +111,6 @@ func (v *View) URLs(ctx context.Context, of, after string) (*control.URLPage, er
 	return askListed[control.URLPage](ctx, v, of, askURLs, after)
 }
 
-// Holders implements control.Backend.
-func (v *View) Holders(ctx context.Context, of, after string) (*control.HolderPage, error) {
-	return askListed[control.HolderPage](ctx, v, of, askHolders, after)
-}
-
 // askListed requests a part of a list from a peer, or from this one if of is empty.
 func askListed[T any](ctx context.Context, v *View, of, question, after string) (*T, error) {
 	id := v.deps.Self
@@ -134,26 +127,12 @@ func askListed[T any](ctx context.Context, v *View, of, question, after string) 
 func (v *View) urlsHere(ctx context.Context, after string) (*control.URLPage, error) {
 	page := &control.URLPage{URLs: []control.URLLine{}}
 	var err error
-	page.After, err = v.finals(ctx, after, pageSize, func(id job.ID, f *owner.Final) { page.URLs = append(page.URLs, urlLine(id, f)) })
+	page.After, err = v.finals(ctx, after, func(id job.ID, f *owner.Final) { page.URLs = append(page.URLs, urlLine(id, f)) })
 	return page, err
-}
-
-// holdersHere counts the records of URLs after a cursor by holder.
-func (v *View) holdersHere(ctx context.Context, after string) (*control.HolderPage, error) {
-	page := &control.HolderPage{Holders: make(map[string]int64)}
-	var err error
-	page.After, err = v.finals(ctx, after, holdersAtOnce, func(_ job.ID, f *owner.Final) { countHolder(page.Holders, f) })
-	return page, err
-}
-
-func countHolder(holders map[string]int64, f *owner.Final) {
-	if f.Holder != "" && len(f.RecordID) > 0 {
-		holders[peer.ID(f.Holder).String()]++
-	}
 }
 
 // finals calls fn for finished URLs after a cursor in hex, and returns the next cursor.
-func (v *View) finals(ctx context.Context, after string, limit int, fn func(id job.ID, f *owner.Final)) (next string, err error) {
+func (v *View) finals(ctx context.Context, after string, fn func(id job.ID, f *owner.Final)) (next string, err error) {
 	cursor, err := parseCursor(after)
 	if err != nil {
 		return "", rpc.Refuse("urls: %v", err)
@@ -161,7 +140,7 @@ func (v *View) finals(ctx context.Context, after string, limit int, fn func(id j
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
-	to, err := ondisk.URLsIn(v.deps.Hosts.Records, cursor, limit, fn) // not in the owner's loop, which has other work
+	to, err := ondisk.URLsIn(v.deps.Hosts.Records, cursor, pageSize, fn) // not in the owner's loop, which has other work
 	return fmt.Sprintf("%x", []byte(to)), err
 }
 

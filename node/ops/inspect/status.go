@@ -39,7 +39,7 @@ func (v *View) StatusService() rpc.Service {
 func (v *View) HandleStatus(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
 	verb, arg, _ := strings.Cut(string(raw[:min(len(raw), maxQuestion)]), " ")
 	if verb == askReport {
-		if err := v.reports.wait(ctx, from); err != nil {
+		if err := v.waitForReport(ctx, from); err != nil {
 			return nil, err
 		}
 		if !v.neighbour(from) && !rpc.OfMember(ctx) {
@@ -90,8 +90,6 @@ func (v *View) answer(ctx context.Context, verb, arg string) ([]byte, error) {
 		return answerJSON(v.hostsHere(ctx, arg))
 	case askURLs:
 		return answerJSON(v.urlsHere(ctx, arg))
-	case askHolders:
-		return answerJSON(v.holdersHere(ctx, arg))
 	default:
 		return nil, rpc.Refuse("status: unknown request %.20q", verb)
 	}
@@ -102,12 +100,11 @@ const ServiceStatus = "status"
 
 // The requests of the status service: a verb, a space, and its argument.
 const (
-	askReport  = "report"
-	askHost    = "host"
-	askWhy     = "why"
-	askHosts   = "hosts"
-	askURLs    = "urls"
-	askHolders = "holders"
+	askReport = "report"
+	askHost   = "host"
+	askWhy    = "why"
+	askHosts  = "hosts"
+	askURLs   = "urls"
 
 	// maxQuestion limits a request: a verb and a URL, in bytes.
 	maxQuestion = 10_000
@@ -419,18 +416,37 @@ func (v *View) neighbours() []control.PeerLine {
 			continue
 		}
 		seen[p.ID] = true
-		l := control.PeerLine{
-			Peer: p.ID.String(), Role: "ring", Position: p.Key().Hex(),
-			RTTMs: float64(v.deps.Ring.Net.RoundTrip(p.ID).Microseconds()) / 1000,
-		}
-		if addrs := v.deps.Ring.Net.AddrsOf(p.ID); len(addrs) > 0 {
-			l.Addr = addrs[0]
-		}
-		l.Name, _ = v.names.of(l.Peer)
-		l.CoordinateMs, l.CoordinateError = v.deps.Placing.Placer.Distance(p.ID)
-		lines = append(lines, l)
+		lines = append(lines, v.lineOfKnown(p, RoleRing))
 	}
 	return lines
+}
+
+// Attached returns the workers attached to this peer; for a worker, the peers that it is attached
+// to. It makes no network request.
+func (v *View) Attached() []control.PeerLine {
+	peers, role := v.deps.Ring.DHT.Attached(), RoleWorker
+	if v.deps.Ring.DHT.State() == dht.Worker {
+		peers, role = v.deps.Ring.DHT.Attachments(), RoleRing
+	}
+	var lines []control.PeerLine
+	for _, p := range peers {
+		lines = append(lines, v.lineOfKnown(p, role))
+	}
+	return lines
+}
+
+// lineOfKnown returns what is known of a peer without a request.
+func (v *View) lineOfKnown(p dht.Peer, role string) control.PeerLine {
+	l := control.PeerLine{
+		Peer: p.ID.String(), Role: role, Position: p.Key().Hex(),
+		RTTMs: float64(v.deps.Ring.Net.RoundTrip(p.ID).Microseconds()) / 1000,
+	}
+	if addrs := v.deps.Ring.Net.AddrsOf(p.ID); len(addrs) > 0 {
+		l.Addr = addrs[0]
+	}
+	l.Name, _ = v.names.of(l.Peer)
+	l.CoordinateMs, l.CoordinateError = v.deps.Placing.Placer.Distance(p.ID)
+	return l
 }
 
 // Peers implements control.Backend: the leaf set, with a request to each peer.

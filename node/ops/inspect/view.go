@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/time/rate"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
@@ -29,7 +30,7 @@ import (
 type View struct {
 	deps       Deps
 	walker     walker
-	reports    pace
+	reports    *loop.Paces
 	desk       loop.Desk // for requests of untrusted peers for lists and files
 	reportDesk loop.Desk // for their requests for reports, which wait for the disk
 	names      names
@@ -125,6 +126,7 @@ type Ring interface {
 	Arc() (ring.Arc, bool)             // returns the arc of this peer; false: none
 	Leaves() (preds, succs []dht.Peer) // returns the leaf set, on each side the nearest first
 	Attached() []dht.Peer              // lists the workers attached to this peer
+	Attachments() []dht.Peer           // lists the peers that this worker is attached to
 	Serves(key ring.Key) bool          // reports whether this peer owns a key now
 	// Lookup finds the owner of a key.
 	Lookup(ctx context.Context, key ring.Key) (dht.Lookup, error)
@@ -182,7 +184,7 @@ var (
 
 // New returns the View of a peer.
 func New(d Deps) *View {
-	v := &View{deps: d}
+	v := &View{deps: d, reports: loop.NewPaces(rate.Every(reportEvery), reportsAtOnce)}
 	v.walker = walker{
 		self: d.Self, start: d.Ring.WalkFrom, report: v.reportOf, patience: d.About.Patience, known: d.Ring.Known,
 		roundTrip: d.Ring.Net.RoundTrip,

@@ -35,6 +35,7 @@ func (a *alone) Stable() bool                      { return true }
 func (a *alone) Arc() (ring.Arc, bool)             { return ring.Arc{}, false }
 func (a *alone) Leaves() (preds, succs []dht.Peer) { return nil, nil }
 func (a *alone) Attached() []dht.Peer              { return nil }
+func (a *alone) Attachments() []dht.Peer           { return nil }
 func (a *alone) Serves(ring.Key) bool              { return true }
 
 func (a *alone) Lookup(context.Context, ring.Key) (dht.Lookup, error) {

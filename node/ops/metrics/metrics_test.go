@@ -18,6 +18,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/node/control"
 )
 
@@ -26,8 +28,9 @@ var update = flag.Bool("update", false, "write docs/metrics.md anew")
 func reading(context.Context) (*Reading, error) {
 	r := &Reading{
 		Services: map[string]Service{"ring": {CallsOut: 1}}, Bounds: map[string]uint64{"write": 1},
-		Requests: 7, Outcomes: map[string]int64{"ok": 3, "timeout": 0}, DiskFree: 5, Profile: "lab",
+		Work: worker.Stats{Requests: 7}, DiskFree: 5, Profile: "lab",
 	}
+	r.Work.Outcomes[link.OutcomeOK] = 3
 	r.Status = control.Status{State: "crawling", Version: "1", Network: "main", Counters: control.Counters{Pages: 3}}
 	return r, nil
 }
@@ -86,7 +89,7 @@ func TestTable(t *testing.T) {
 func TestDocument(t *testing.T) {
 	const path = "../../../docs/metrics.md"
 	var b bytes.Buffer
-	if err := Document(&b); err != nil {
+	if err := document(&b); err != nil {
 		t.Fatal(err)
 	}
 	if *update {

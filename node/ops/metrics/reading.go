@@ -1,6 +1,9 @@
 package metrics
 
-import "github.com/apoidea/apoidea/node/control"
+import (
+	"github.com/apoidea/apoidea/crawl/worker"
+	"github.com/apoidea/apoidea/node/control"
+)
 
 // Reading holds the values of a peer for one scrape.
 type Reading struct {
@@ -8,16 +11,9 @@ type Reading struct {
 	// Profile is public or lab.
 	Profile string
 
-	// Work of the worker since the start of the process.
-	Requests, WireBytes, BodyBytes int64
-	Outcomes                       map[string]int64 // URLs by outcome
-	// Lapsed and Dropped count expired leases and dropped reports.
-	Lapsed, Dropped int64
-	Incomplete      int64 // responses archived incomplete
+	Work worker.Stats // of this peer since the start of the process
 	// Stalls counts the stalls that the watchdog detected.
 	Stalls int64
-	// Current work of the worker.
-	InFlight, Processing, Unreported, HostsHeld, Window int
 
 	// Replicas is the number of replicas that other peers should hold of this peer's records,
 	// ReplicasLevel the number of complete ones.

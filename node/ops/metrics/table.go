@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/apoidea/apoidea/crawl/link"
 )
 
 // namespace begins every name of ours.
@@ -59,25 +61,27 @@ func ofPeer() []series {
 // ofWorker returns the series of what this peer fetches, for any owner.
 func ofWorker() []series {
 	return []series{
-		one("requests_total", counter, "HTTP requests to sites that were started, robots.txt included.", func(r *Reading) float64 { return float64(r.Requests) }),
-		one("wire_bytes_total", counter, "Bytes received for answered requests, with response headers, without TLS handshakes.", func(r *Reading) float64 { return float64(r.WireBytes) }),
-		one("body_bytes_total", counter, "Decoded body bytes of pages and duplicates.", func(r *Reading) float64 { return float64(r.BodyBytes) }),
+		one("requests_total", counter, "HTTP requests to sites that were started, robots.txt included.", func(r *Reading) float64 { return float64(r.Work.Requests) }),
+		one("wire_bytes_total", counter, "Bytes received for answered requests, with response headers, without TLS handshakes.", func(r *Reading) float64 { return float64(r.Work.WireBytes) }),
+		one("body_bytes_total", counter, "Decoded body bytes of pages and duplicates.", func(r *Reading) float64 { return float64(r.Work.Bytes) }),
 		{name: "outcomes_total", kind: counter, labels: []string{"outcome"}, help: "URLs that reached an outcome in this process.", read: func(r *Reading, put put) {
-			for outcome, n := range r.Outcomes {
-				put(float64(n), outcome)
+			for i, n := range r.Work.Outcomes {
+				if o := link.Outcome(i); o != link.OutcomeNone { // an index of an array of outcomes
+					put(float64(n), o.String())
+				}
 			}
 		}},
 		{name: nameFetch, kind: histogram, labels: []string{"result"}, help: "Duration of fetches from the request to the last byte, by result: answered with any status, or failed."},
-		one("leases_lapsed_total", counter, "Leases on hosts that expired instead of being returned.", func(r *Reading) float64 { return float64(r.Lapsed) }),
-		one("reports_dropped_total", counter, "Outcomes dropped because the owner did not answer; their URLs are fetched again.", func(r *Reading) float64 { return float64(r.Dropped) }),
-		one("incomplete_total", counter, "Responses archived incomplete: the connection ended early, or decoding failed.", func(r *Reading) float64 { return float64(r.Incomplete) }),
+		one("leases_lapsed_total", counter, "Leases on hosts that expired instead of being returned.", func(r *Reading) float64 { return float64(r.Work.Lapsed) }),
+		one("reports_dropped_total", counter, "Outcomes dropped because the owner did not answer; their URLs are fetched again.", func(r *Reading) float64 { return float64(r.Work.Dropped) }),
+		one("incomplete_total", counter, "Responses archived incomplete: the connection ended early, or decoding failed.", func(r *Reading) float64 { return float64(r.Work.Incomplete) }),
 		one("stalled", gauge, "1 while the stall watchdog sees work without progress; apoidea status names the cause.", func(r *Reading) float64 { return truth(r.Stalled != nil) }),
 		one("stalls_total", counter, "Stalls that the watchdog detected.", func(r *Reading) float64 { return float64(r.Stalls) }),
-		one("in_flight", gauge, "Fetches in progress.", func(r *Reading) float64 { return float64(r.InFlight) }),
-		one("processing", gauge, "Pages fetched and not yet reported.", func(r *Reading) float64 { return float64(r.Processing) }),
-		one("unreported", gauge, "Outcomes not yet acknowledged by the owners of their hosts.", func(r *Reading) float64 { return float64(r.Unreported) }),
-		one("hosts_held", gauge, "Hosts that this peer holds a lease on, of any owner.", func(r *Reading) float64 { return float64(r.HostsHeld) }),
-		one("window", gauge, "URLs of leased hosts that are queued to be fetched.", func(r *Reading) float64 { return float64(r.Window) }),
+		one("in_flight", gauge, "Fetches in progress.", func(r *Reading) float64 { return float64(r.Work.InFlight) }),
+		one("processing", gauge, "Pages fetched and not yet reported.", func(r *Reading) float64 { return float64(r.Work.Processing) }),
+		one("unreported", gauge, "Outcomes not yet acknowledged by the owners of their hosts.", func(r *Reading) float64 { return float64(r.Work.Unreported) }),
+		one("hosts_held", gauge, "Hosts that this peer holds a lease on, of any owner.", func(r *Reading) float64 { return float64(r.Work.Hosts) }),
+		one("window", gauge, "URLs of leased hosts that are queued to be fetched.", func(r *Reading) float64 { return float64(r.Work.Window) }),
 	}
 }
 

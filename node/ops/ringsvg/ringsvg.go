@@ -28,9 +28,8 @@ type Ring struct {
 
 // Peer is a peer on the ring.
 type Peer struct {
-	At           float64 // end of its arc
+	At           float64 // end of its arc, position of its dot
 	Share        float64 // of the ring; 0: no arc, 1: all of it
-	Dot          float64 // position of its dot, which may differ from At to avoid overlap
 	DotRadius    float64
 	ArcClass     string // added to the class of the arc
 	Class        string // added to the classes of dot and label
@@ -52,8 +51,8 @@ type Mark struct {
 	Class, Color, Title string // Class is added to the class of the mark; an empty color: by class
 }
 
-// Point returns the coordinates of a position.
-func Point(at, radius float64) (x, y float64) {
+// point returns the coordinates of a position.
+func point(at, radius float64) (x, y float64) {
 	sin, cos := math.Sincos(2 * math.Pi * at)
 	return radius * sin, -radius * cos
 }
@@ -69,12 +68,12 @@ func (r *Ring) Draw(d *bytes.Buffer) {
 	}
 	for i := range r.Marks {
 		m := &r.Marks[i]
-		x, y := Point(m.At, r.Radius-r.ArcWidth/2-7)
+		x, y := point(m.At, r.Radius-r.ArcWidth/2-7)
 		fmt.Fprintf(d, `<circle %s cx="%.1f" cy="%.1f" r="%g">%s</circle>`+"\n", looks("mark", m.Class, "fill", m.Color), x, y, r.MarkRadius, title(m.Title))
 	}
 	for i := range r.Peers {
 		p := &r.Peers[i]
-		x, y := Point(p.Dot, r.Radius)
+		x, y := point(p.At, r.Radius)
 		fmt.Fprintf(d, `<circle %s cx="%.1f" cy="%.1f" r="%g">%s</circle>`+"\n", looks("dot", p.Class, "fill", p.Color), x, y, p.DotRadius, title(p.Title))
 	}
 	r.labels(d)
@@ -104,8 +103,8 @@ func (r *Ring) arc(d *bytes.Buffer, p *Peer) {
 		return
 	}
 	gap := min(0.0012, p.Share/4) // between arcs, to separate them
-	x0, y0 := Point(p.At-p.Share+gap, r.Radius)
-	x1, y1 := Point(p.At-gap, r.Radius)
+	x0, y0 := point(p.At-p.Share+gap, r.Radius)
+	x1, y1 := point(p.At-gap, r.Radius)
 	large := 0
 	if p.Share-2*gap > 0.5 {
 		large = 1
@@ -114,8 +113,8 @@ func (r *Ring) arc(d *bytes.Buffer, p *Peer) {
 }
 
 func (r *Ring) thread(d *bytes.Buffer, t *Thread) {
-	x0, y0 := Point(t.From, r.Radius-1.4*r.ArcWidth)
-	x1, y1 := Point(t.To, r.Radius-1.4*r.ArcWidth)
+	x0, y0 := point(t.From, r.Radius-1.4*r.ArcWidth)
+	x1, y1 := point(t.To, r.Radius-1.4*r.ArcWidth)
 	x, y := r.bend(x0, y0, x1, y1)
 	width := r.ArcWidth / 16 * min(1.2+0.6*math.Log2(float64(t.Hosts)+1), 5)
 	fmt.Fprintf(d, `<path %s stroke-width="%.1f" d="M%.1f %.1fQ%.1f %.1f %.1f %.1f">%s</path>`+"\n", looks("thread", "", "stroke", t.Color), width, x0, y0, x, y, x1, y1, title(t.Title))
@@ -155,7 +154,7 @@ func (r *Ring) labels(d *bytes.Buffer) {
 		if p.Name == "" && p.Detail == "" {
 			continue
 		}
-		x, y := Point(p.Dot, r.labelRadius())
+		x, y := point(p.At, r.labelRadius())
 		side := 0
 		if x >= 0 {
 			side = 1
@@ -198,7 +197,7 @@ func (r *Ring) label(d *bytes.Buffer, l *label, right bool) {
 	if !right {
 		anchor, x, step = "end", -x, -4
 	}
-	x0, y0 := Point(l.peer.Dot, r.Radius+r.ArcWidth/2+3)
+	x0, y0 := point(l.peer.At, r.Radius+r.ArcWidth/2+3)
 	fmt.Fprintf(d, `<path class="lead" d="M%.1f %.1fL%.1f %.1f"/>`, x0, y0, x, l.at)
 	fmt.Fprintf(d, `<text %s text-anchor="%s" x="%.1f" y="%.1f"><tspan>%s</tspan> <tspan class="id">%s</tspan></text>`+"\n",
 		looks("name", l.peer.Class, "", ""), anchor, x+step, l.at+4, html.EscapeString(l.peer.Name), html.EscapeString(l.peer.Detail))

@@ -49,8 +49,8 @@ func TestLabelsStandApart(t *testing.T) {
 func TestThreadsAvoidCenter(t *testing.T) {
 	r := &Ring{Radius: 148, ArcWidth: 16}
 	for i := range 1000 {
-		x0, y0 := Point(0.1, r.Radius-22)
-		x1, y1 := Point(0.1+float64(i)/1000, r.Radius-22)
+		x0, y0 := point(0.1, r.Radius-22)
+		x1, y1 := point(0.1+float64(i)/1000, r.Radius-22)
 		cx, cy := r.bend(x0, y0, x1, y1)
 		for s := 0.0; s <= 1; s += 0.01 {
 			x := (1-s)*(1-s)*x0 + 2*s*(1-s)*cx + s*s*x1
