@@ -139,8 +139,8 @@ func WithoutDial(ctx context.Context) context.Context {
 
 // Call sends a request to a peer and returns its answer, which the caller owns. The error is an
 // *Error (see CodeOf) if the peer did not serve it, ErrUnreachable if the connection failed,
-// ErrTooLarge, ErrClosed or the context's own. Without a deadline in ctx a call ends after one to
-// two minutes. A call to the peer itself runs the handler in this goroutine.
+// ErrTooLarge, ErrClosed or the context's own. Without a deadline in ctx a call ends after
+// callTimeout. A call to the peer itself runs the handler in this goroutine.
 func (e *Endpoint) Call(ctx context.Context, to peer.ID, name string, req []byte) ([]byte, error) {
 	svc := e.service(name)
 	svc.counters.callsOut.Add(1)
@@ -161,6 +161,11 @@ func (e *Endpoint) call(ctx context.Context, to peer.ID, svc *service, req []byt
 	}
 	if to == e.self {
 		return e.callSelf(ctx, svc, req)
+	}
+	if _, limited := ctx.Deadline(); !limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, callTimeout)
+		defer cancel()
 	}
 	for {
 		st, err := e.out.stream(ctx, to, svc)
@@ -235,11 +240,11 @@ const (
 	// after half a minute, by the other side after a minute, in case the opener failed to close it.
 	idleOut = 3
 	idleIn  = 5
-	// staleCall is the age, in sweeps, at which a call without a deadline fails.
-	staleCall = 9
+	// callTimeout is the timeout of a call without a deadline.
+	callTimeout = 90 * time.Second
 )
 
-// Sweep closes idle streams and fails stale calls without a deadline. It does not block.
+// Sweep closes idle streams. It does not block.
 func (e *Endpoint) Sweep() {
 	for _, st := range e.out.all() {
 		st.sweep()
