@@ -74,7 +74,7 @@ func (d *DHT) Run(ctx context.Context) error {
 	defer calls.Wait()
 	defer cancel()
 
-	slots := make(chan struct{}, d.cfg.MaxCalls)
+	slots := make(chan struct{}, maxCalls)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -238,7 +238,7 @@ func (d *DHT) relay(ctx context.Context, target peer.ID) (*wire.Message, error) 
 	default:
 		return refusal(wire.Reason_REASON_BUSY, "too many relayed pings"), nil
 	}
-	_, err := d.call(ctx, to, pingRequest(""), d.cfg.CallTimeout/2)
+	_, err := d.call(ctx, to, pingRequest(""), callTimeout/2)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -266,7 +266,7 @@ func (d *DHT) Join(ctx context.Context, entries []Peer) error {
 	var asking sync.WaitGroup
 	for i, entry := range entries {
 		asking.Go(func() {
-			answer, err := d.call(ctx, entry, entryRequest(d.Self()), d.cfg.CallTimeout)
+			answer, err := d.call(ctx, entry, entryRequest(d.Self()), callTimeout)
 			switch {
 			case err != nil:
 				errs[i] = fmt.Errorf("entry %s: %w", entry, err)
@@ -451,12 +451,12 @@ type Lookup = lookup.Found
 // filled in.
 func (d *DHT) Lookup(ctx context.Context, key ring.Key) (Lookup, error) {
 	search := readNow(d, func(r *Ring) *lookup.Search { return r.Search(key) })
-	lookup.Drive(ctx, d.transport.Call, search, d.cfg.CallTimeout)
+	lookup.Drive(ctx, d.transport.Call, search, callTimeout)
 	found, err := search.Found()
 	if err != nil && ctx.Err() == nil {
 		near, nearErr := d.members.Closest(ctx, key)
 		search.Add(near...)
-		lookup.Drive(ctx, d.transport.Call, search, d.cfg.CallTimeout)
+		lookup.Drive(ctx, d.transport.Call, search, callTimeout)
 		if found, err = search.Found(); err != nil && nearErr != nil {
 			err = fmt.Errorf("%w; closest peers: %w", err, nearErr)
 		}

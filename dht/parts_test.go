@@ -247,7 +247,7 @@ func TestIntroducerAsksTwice(t *testing.T) {
 	if len(p.Ready().Calls) != 0 {
 		t.Error("called again at once")
 	}
-	in.retry(start.Add(p.cfg.SuspectGap))
+	in.retry(start.Add(suspectGap))
 	if len(p.Ready().Calls) != 1 {
 		t.Error("not called again")
 	}
@@ -527,7 +527,7 @@ func TestNamersAreBlamed(t *testing.T) {
 	if name(now, "honest", 2*p.cfg.R) != 2*p.cfg.R || name(now, "honest", 1) != 1 {
 		t.Error("one whose leaf set is dead is not listened to any more")
 	}
-	if name(now.Add(p.cfg.DeadFor), "liar", 1) != 1 {
+	if name(now.Add(deadFor), "liar", 1) != 1 {
 		t.Error("it is never listened to again")
 	}
 	for i := range 10 * maxBlamed {

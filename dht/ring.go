@@ -247,7 +247,7 @@ func (r *Ring) Notice(now time.Time) bool {
 // late reports whether now is so long after the requested tick that the peer must have been
 // suspended.
 func (r *Ring) late(now time.Time) bool {
-	return !r.wake.IsZero() && now.Sub(r.wake) > r.cfg.Pause && r.state != Leaving
+	return !r.wake.IsZero() && now.Sub(r.wake) > r.cfg.pause() && r.state != Leaving
 }
 
 // begin opens every input. A peer that wakes much too late was suspended: others may have taken
@@ -291,7 +291,7 @@ func (r *Ring) finish(now time.Time) {
 			r.wakeAt(at)
 		}
 	}
-	r.wakeAt(now.Add(r.cfg.Pause / 2)) // so that a suspension is detected soon
+	r.wakeAt(now.Add(r.cfg.pause() / 2)) // so that a suspension is detected soon
 	if r.wake.Before(now) {
 		r.wake = now
 	}
@@ -347,7 +347,7 @@ func newParts(cfg Config, self Peer, table Table) parts {
 	}
 	p.routes = &routes{
 		step: s, dead: p.dead, attach: p.attach, neighborhood: p.neighborhood, serving: p.serving, table: table,
-		inTable: map[ring.Key]struct{}{}, learnt: ring.NewArcCache[Peer](cfg.ArcCache),
+		inTable: map[ring.Key]struct{}{}, learnt: ring.NewArcCache[Peer](maxArcs),
 	}
 	p.attacher = &attacher{step: s, contacts: p.contacts, attach: p.attach, pace: p.pace, serving: p.serving}
 	p.seeker = &seeker{
