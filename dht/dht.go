@@ -266,7 +266,7 @@ func (d *DHT) Join(ctx context.Context, entries []Peer) error {
 	var asking sync.WaitGroup
 	for i, entry := range entries {
 		asking.Go(func() {
-			answer, err := d.call(ctx, entry, entryRequest(d.Self()), callTimeout)
+			answer, err := d.call(ctx, entry, entryRequest(), callTimeout)
 			switch {
 			case err != nil:
 				errs[i] = fmt.Errorf("entry %s: %w", entry, err)
@@ -436,9 +436,6 @@ func (d *DHT) Snapshot() ([]byte, error) {
 	return read(d, (*Ring).Snapshot).Bytes()
 }
 
-// maxWalk is the maximum number of steps of a walk around the ring.
-const maxWalk = 1 << 17
-
 // ErrNoOwner reports a lookup that found no owner of the key within its limit of calls.
 var ErrNoOwner = lookup.ErrNoOwner
 
@@ -475,27 +472,6 @@ func (d *DHT) Lookup(ctx context.Context, key ring.Key) (Lookup, error) {
 		}
 	})
 	return found, err
-}
-
-// Walk visits the owners clockwise around the circle, from this peer's successor to the peer
-// itself. It stops when visit returns false, or with an error if the ring cannot be followed.
-func (d *DHT) Walk(ctx context.Context, visit func(Lookup) bool) error {
-	self := d.Self()
-	at := self.Key()
-	for range maxWalk {
-		next, err := d.Lookup(ctx, after(at))
-		if err != nil {
-			return fmt.Errorf("walk from %s: %w", at, err)
-		}
-		if !visit(next) || next.Owner.ID == self.ID {
-			return nil
-		}
-		if ring.Between(at, self.Key(), next.Owner.Key()) {
-			return fmt.Errorf("walk from %s: %s does not list this peer", at, next.Owner)
-		}
-		at = next.Owner.Key()
-	}
-	return errors.New("walk: ring does not close")
 }
 
 // after returns the key after k: its owner is the successor of a peer at k.

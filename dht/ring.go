@@ -155,12 +155,6 @@ func (r *Ring) Handle(now time.Time, from peer.ID, req *wire.Message) *wire.Mess
 		}
 		r.listener.called(now, body.StabilizeRequest.GetSender(), r.doubted == 0)
 		return stabilizeResponse(r.exchange.neighboursTo(now, ring.PeerKey([]byte(from))))
-	case *wire.Message_LeaveRequest:
-		if peer.ID(body.LeaveRequest.GetSender().GetSelf().GetId()) != from {
-			return refusal(wire.Reason_REASON_INVALID, "sender does not match the connection")
-		}
-		r.listener.called(now, body.LeaveRequest.GetSender(), r.doubted == 0)
-		return leaveResponse()
 	case *wire.Message_AttachRequest:
 		if peer.ID(body.AttachRequest.GetSender().GetId()) != from {
 			return refusal(wire.Reason_REASON_INVALID, "sender does not match the connection")
@@ -380,20 +374,12 @@ func stabilizeResponse(sender *wire.Neighbours) *wire.Message {
 	return wire.New(&wire.Message_StabilizeResponse{StabilizeResponse: &wire.StabilizeResponse{Sender: sender}})
 }
 
-func leaveRequest(sender *wire.Neighbours) *wire.Message {
-	return wire.New(&wire.Message_LeaveRequest{LeaveRequest: &wire.LeaveRequest{Sender: sender}})
-}
-
-func leaveResponse() *wire.Message {
-	return wire.New(&wire.Message_LeaveResponse{LeaveResponse: &wire.LeaveResponse{}})
-}
-
 func nextHopResponse(r *wire.NextHopResponse) *wire.Message {
 	return wire.New(&wire.Message_NextHopResponse{NextHopResponse: r})
 }
 
-func entryRequest(sender Peer) *wire.Message {
-	return wire.New(&wire.Message_EntryRequest{EntryRequest: &wire.EntryRequest{Sender: sender.Wire()}})
+func entryRequest() *wire.Message {
+	return wire.New(&wire.Message_EntryRequest{EntryRequest: &wire.EntryRequest{}})
 }
 
 func entryResponse(r *wire.EntryResponse) *wire.Message {

@@ -388,7 +388,7 @@ func (o *roles) goodbyes(now time.Time) []Call {
 	o.guests.Clear()
 	var calls []Call
 	for _, p := range o.neighborhood.members() {
-		calls = append(calls, Call{To: p, Timeout: callTimeout, Request: leaveRequest(o.exchange.neighbours(now))})
+		calls = append(calls, Call{To: p, Timeout: callTimeout, Request: stabilizeRequest(o.exchange.neighbours(now))})
 	}
 	for _, p := range o.attach.Clear() {
 		calls = append(calls, Call{To: p, Timeout: callTimeout, Request: attachRequest(o.self, true)})
