@@ -64,7 +64,7 @@ func NewContents(d ContentsDeps) (*Contents, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Contents{Serial: loop.NewSerial(), State: state, deps: d, workers: loop.NewPaces(workerBodies, workerBurst)}, nil
+	return &Contents{Serial: loop.NewSerial(), State: state, deps: d, workers: loop.NewPaces(workerBodies, workerBurst, loop.MaxPeers)}, nil
 }
 
 // Claim implements pages.Content. A question without an answer (no owner, an unreachable one)

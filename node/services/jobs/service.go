@@ -73,7 +73,7 @@ type ServiceDeps struct {
 func NewService(d ServiceDeps) *Service {
 	s := &Service{
 		Serial: loop.NewSerial(), State: job.NewRegistry(d.Store), deps: d, kick: make(chan struct{}, 1),
-		strangers: rate.NewLimiter(strangersMinute/60, strangersBytes), parties: loop.NewPaces(rate.Every(partyEvery), partyAtOnce),
+		strangers: rate.NewLimiter(strangersMinute/60, strangersBytes), parties: loop.NewPaces(rate.Every(partyEvery), partyAtOnce, loop.MaxPeers),
 	}
 	s.State.Takes = func(spec *job.Spec) bool {
 		err := d.Whose.Takes(spec)
