@@ -277,7 +277,7 @@ func (n *Node) buildServices() (err error) {
 	}
 	if n.domains, err = politeness.NewDomains(politeness.DomainsDeps{
 		Records: n.ship.Space(storage.KeyspaceDomains), Hosts: n.cfg.DomainHosts, Router: n.router,
-		Settled: n.keeping.Settled, Prove: n.wishes.Prove, Spread: n.wishes.Spread, Spawn: n.spawn, Log: n.log,
+		Settled: n.keeping.Settled, Prove: n.wishes.Prove, Spread: n.wishes.Spread, Log: n.log,
 	}); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -55,9 +56,7 @@ type DomainsDeps struct {
 	// its limit.
 	Prove  func(ctx context.Context, s optout.Subject, a optout.Action) error
 	Spread func(s optout.Subject, a optout.Action, hosts []string, changed bool) bool
-	// Spawn runs fn asynchronously, until the peer ends.
-	Spawn func(fn func(ctx context.Context))
-	Log   *slog.Logger // reports failures
+	Log    *slog.Logger // reports failures
 }
 
 // Domains is server and client of the records of registrable domains: it serves those that this
@@ -76,7 +75,15 @@ func NewDomains(d DomainsDeps) (*Domains, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Domains{Serial: loop.NewSerial(), State: state, deps: d, inquiries: inquiries{spawn: d.Spawn}}, nil
+	return &Domains{Serial: loop.NewSerial(), State: state, deps: d, inquiries: make(inquiries, admissionWaiting)}, nil
+}
+
+// Run serves requests, and sends those of Inquire, until ctx ends.
+func (d *Domains) Run(ctx context.Context) error {
+	var asking sync.WaitGroup
+	asking.Go(func() { d.inquiries.run(ctx) })
+	defer asking.Wait()
+	return d.Serial.Run(ctx)
 }
 
 // Service returns the service for other peers.
