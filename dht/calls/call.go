@@ -252,7 +252,6 @@ func (st *outStream) take(id uint64) *pendingCall {
 
 func (st *outStream) write() {
 	if err := st.w.run(st.s, nil); err != nil {
-		st.out.met.unwritten(err)
 		_ = st.s.Reset() // the reader then fails all pending calls
 	}
 }
@@ -262,7 +261,6 @@ func (st *outStream) read() {
 	frames := newTimedFrames(st.s)
 	for {
 		if err := st.readOne(frames); err != nil {
-			st.out.met.slow(err)
 			st.end(err)
 			return
 		}

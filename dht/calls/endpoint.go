@@ -67,7 +67,6 @@ type ground struct {
 	life context.Context //nolint:containedctx // see above
 	end  context.CancelFunc
 	wg   sync.WaitGroup // all goroutines of this package
-	met  met
 }
 
 // service is the state of one service name, in both directions.
@@ -215,12 +214,11 @@ type ServiceStats struct {
 type Stats struct {
 	Services map[string]ServiceStats // by name
 	Streams  int                     // currently open, in both directions
-	Bounds   map[string]uint64       // how often each limit was reached, by name
 }
 
 // Stats returns the current counters.
 func (e *Endpoint) Stats() Stats {
-	s := Stats{Services: map[string]ServiceStats{}, Bounds: e.met.read()}
+	s := Stats{Services: map[string]ServiceStats{}}
 	e.byName.Range(func(name, value any) bool {
 		c := &value.(*service).counters
 		s.Services[name.(string)] = ServiceStats{
@@ -267,50 +265,6 @@ func (e *Endpoint) Close() {
 
 // Wait waits until all handlers and goroutines have returned. Call Close first.
 func (e *Endpoint) Wait() { e.wg.Wait() }
-
-// bound identifies a limit that closed a stream, for the counters.
-type bound int
-
-const (
-	boundFirstByte bound = iota // no byte received on a stream
-	boundFrame                  // a frame took too long
-	boundWrite                  // a write made no progress for too long
-	bounds
-)
-
-// boundNames are the keys of Stats.Bounds.
-var boundNames = [bounds]string{"first_byte", "frame", "write"}
-
-// met counts how often each limit was reached.
-type met [bounds]atomic.Uint64
-
-func (m *met) add(b bound) { m[b].Add(1) }
-
-// slow counts err if it reports that the peer sent too slowly.
-func (m *met) slow(err error) {
-	switch {
-	case errors.Is(err, errNothingCame):
-		m.add(boundFirstByte)
-	case isTimeout(err):
-		m.add(boundFrame)
-	}
-}
-
-// unwritten counts err if it reports that the peer did not read.
-func (m *met) unwritten(err error) {
-	if isTimeout(err) {
-		m.add(boundWrite)
-	}
-}
-
-// read returns the counts by name.
-func (m *met) read() map[string]uint64 {
-	counts := make(map[string]uint64, bounds)
-	for b, name := range boundNames {
-		counts[name] = m[b].Load()
-	}
-	return counts
-}
 
 var (
 	// ErrUnreachable reports a peer that cannot be dialed or whose stream broke before the answer. The

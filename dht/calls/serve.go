@@ -161,7 +161,7 @@ func (i *inStreams) serve(key streamKey, s Stream) {
 	var workers, writer sync.WaitGroup
 	writer.Go(func() {
 		if err := st.w.run(s, func(held int) { i.answers.add(st.of, -held) }); err != nil {
-			i.met.unwritten(err)
+			i.log.Debug("stream ended", "service", key.service.name, "peer", key.peer, "err", err)
 			_ = s.Reset()
 			cancel()
 		}
@@ -169,7 +169,6 @@ func (i *inStreams) serve(key streamKey, s Stream) {
 	err := st.read(ctx, &workers)
 	cancel() // no caller waits for running handlers
 	if err != nil {
-		i.met.slow(err)
 		i.log.Debug("stream ended", "service", key.service.name, "peer", key.peer, "err", err)
 		_ = s.Reset()
 	}
