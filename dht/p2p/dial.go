@@ -143,8 +143,8 @@ const (
 	// restarted peer is found at once.
 	firstBackoff = 500 * time.Millisecond
 	lastBackoff  = 30 * time.Second
-	// maxBackoffs is the number of peers in the table; one more evicts the one that failed longest ago,
-	// which costs a dial.
+	// maxBackoffs is the number of peers in the table; one more evicts the one that failed longest
+	// ago, which costs a dial.
 	maxBackoffs = 4096
 )
 

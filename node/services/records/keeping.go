@@ -122,8 +122,8 @@ func keepingOf(watch *Watch, r *rpc.Router, ship *Replication, ttl time.Duration
 	return k
 }
 
-// AddService adds the records of a state machine that runs on a loop. Imported, if not nil, is called
-// on it after each import.
+// AddService adds the records of a state machine that runs on a loop. Imported, if not nil, is
+// called on it after each import.
 func (k *Keeping) AddService(prefix byte, loop *loop.Serial, s State, imported func()) {
 	k.Add(prefix, merging{k.ship.store.Keyspace(prefix), s, imported}, loop.DoOver)
 }
