@@ -3,13 +3,17 @@ package node
 import (
 	"cmp"
 	"context"
+	"net"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	manet "github.com/multiformats/go-multiaddr/net"
 
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/frontier"
+	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/resolve"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker"
@@ -19,6 +23,7 @@ import (
 	"github.com/apoidea/apoidea/node/services/crawling"
 	"github.com/apoidea/apoidea/node/services/hosts"
 	"github.com/apoidea/apoidea/node/services/jobs"
+	"github.com/apoidea/apoidea/node/services/placer"
 	"github.com/apoidea/apoidea/node/services/rpc"
 	"github.com/apoidea/apoidea/storage/warc"
 )
@@ -121,4 +126,88 @@ func withPort(server string) string {
 		return netip.AddrPortFrom(a, 53).String()
 	}
 	return server
+}
+
+// placing returns the configuration of placement.
+func (c *Config) placing() placer.Config {
+	return placer.Config{
+		Strategy: c.Placement, Probe: c.Probe, GeoIP: c.GeoIP, Hierarchy: c.Hierarchy, Delay: c.Delay, Agent: productToken,
+	}
+}
+
+// placed returns the dependencies of placement. Owners are set later.
+func (n *Node) placed() placer.Deps {
+	return placer.Deps{
+		Self: n.ring.net.Self(), Incarnation: n.incarnation, Now: n.clock.Now, Ring: n.ring.dht, Worker: n.crawl.Worker, Sites: n.crawl.Fetcher,
+		Records: n.subnets, Net: rpc.CallerFunc(n.ring.call), Addrs: n.ring.addrsOf, Where: n.ring.standsAt, Paused: n.limits.Paused, OptedOut: n.optOuts.Host,
+		Robots: func(ctx context.Context, host, scheme string) []byte {
+			var d owner.HostDetail
+			if err := n.owners.Look(ctx, func(o *owner.Owner) { d, _ = o.Host(host) }); err != nil {
+				return nil
+			}
+			return d.Robots[scheme+"://"+host]
+		},
+		Log: n.log,
+	}
+}
+
+// standsAt returns this peer's address as seen by sites, if known: a public one, or its emulated
+// one.
+func (r *ringServices) standsAt() netip.Addr {
+	if r.cfg.Latency != nil {
+		return r.cfg.Latency.Listen()
+	}
+	addr := p2p.FirstIP(r.net.Addrs())
+	if m, err := manet.FromIP(addr.AsSlice()); err != nil || !manet.IsPublicAddr(m) {
+		return netip.Addr{}
+	}
+	return addr
+}
+
+// addrsOf returns the addresses of a peer, which may be this one.
+func (r *ringServices) addrsOf(id peer.ID) []string {
+	if id == r.net.Self() {
+		return r.net.Addrs()
+	}
+	return r.net.AddrsOf(id)
+}
+
+// call calls a peer, which may be an attached worker.
+func (r *ringServices) call(ctx context.Context, to peer.ID, service string, req []byte) ([]byte, error) {
+	return r.net.Call(r.toWorker(ctx, to), to, service, req)
+}
+
+// standing returns the listen addresses of a peer with emulated latency, so that others derive the
+// latency from its address: the previous ones, or any port of its emulated host. QUIC is not
+// delayed, so it is not offered. Without emulation it returns before.
+func (c *Config) standing(before []string) []string {
+	if c.Latency == nil {
+		return before
+	}
+	stand := "/ip4/" + c.Latency.Listen().String() + "/tcp/"
+	if len(before) == 1 && strings.HasPrefix(before[0], stand) {
+		return before
+	}
+	return []string{stand + "0"}
+}
+
+// dialer returns a dialer from the source address of fetches.
+func (c *Config) dialer() *net.Dialer {
+	dialer := &net.Dialer{KeepAlive: -1}
+	if c.FetchFrom.IsValid() {
+		dialer.LocalAddr = &net.TCPAddr{IP: c.FetchFrom.AsSlice(), Zone: c.FetchFrom.Zone()}
+	}
+	return dialer
+}
+
+// distant adds the emulated latency, if any, between a fetcher and the sites.
+func (c *Config) distant(f *fetch.Config) {
+	if c.Latency == nil {
+		return
+	}
+	dialer := c.dialer()
+	f.Resolver = c.Latency.Names(f.Resolver)
+	f.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		return c.Latency.Dial(ctx, network, address, dialer.DialContext)
+	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/p2p"
@@ -447,3 +448,64 @@ func (n *Node) Banner() string {
 	}
 	return fmt.Sprintf("peer %s, ring of %d\ndata %s\naddress %s%s%s", self, n.ring.dht.Size(), n.cfg.DataDir, addr, page, alone)
 }
+
+// Wait implements control.Backend.
+func (n *Node) Wait(ctx context.Context, id string, patience time.Duration, fn func(control.Progress) error) error {
+	if err := n.Ready(ctx); err != nil {
+		return err
+	}
+	if id != "" {
+		j, err := n.Job(ctx, id)
+		if err != nil {
+			return err
+		}
+		id = j.ID
+	}
+	return n.WaitIdle(ctx, id, patience, fn)
+}
+
+// Alone reports whether no other peer can take over this peer's records: it is the only one, or not
+// yet in a ring.
+func (n *Node) Alone() bool { return n.ring.dht.State() != dht.Serving || n.ring.dht.Size() <= 1 }
+
+// hosting returns the configuration of the owner of hosts.
+func (n *Node) hosting() owner.Config {
+	c := owner.DefaultConfig(string(n.ring.net.Self()))
+	placing := n.cfg.placing()
+	c.TTL, c.Delay, c.SeenBloom, c.Settled = n.cfg.LeaseTTL, n.cfg.Delay, n.cfg.Seen == "bloom", n.keeping.Settled
+	c.Fetched, c.RequestTime = n.placer.Observe, placing.RequestTime()
+	c.Admission, c.OptOuts = n.cfg.DomainHosts > 0, n.optOuts
+	c.MaxRequests, c.PageHosts = int64(n.cfg.MaxRequestsPerHost), n.cfg.PageHosts
+	c.MaxHostBytes, c.Near = n.cfg.MaxBytesPerHost, n.authorizer.near
+	return c
+}
+
+// hosted returns its dependencies.
+func (n *Node) hosted() hosts.Deps {
+	return hosts.Deps{
+		Self: n.ring.net.Self(), Router: n.router, Store: n.ship.Space(storage.KeyspaceHosts), Now: n.clock.Now, Jobs: n.registry,
+		Place: n.placer.Place, OfferOwn: n.crawl.OfferOwn, ToWorker: n.ring.toWorker, SetLoad: n.placer.SetLoad, Declined: n.placer.Declined,
+		Unasked: n.authorizer.unasked,
+		Admit:   func(list []owner.Admission) { n.domains.Inquire(list, n.owners.Admitted) }, Log: n.log,
+		LeasesEnd: hosts.LeasesEnd(n.ring.watch.LeftAgo, n.cfg.LeaseTTL, n.clock.Now),
+	}
+}
+
+// ownersService answers workers, senders of links, and opt-outs of hosts.
+func (n *Node) ownersService() rpc.Service {
+	return rpc.Together(n.owners.Service(), n.wishes.HostsService(n.owners))
+}
+
+// leaseClock converts the worker's lease clock, which counts suspend and never goes back, to times
+// that can be stored: they are near wall-clock time, and differ by the real time elapsed.
+type leaseClock struct {
+	base  time.Time
+	clock *worker.SystemClock
+}
+
+func newLeaseClock() *leaseClock {
+	return &leaseClock{base: time.Now().Round(0), clock: worker.NewSystemClock()}
+}
+
+// Now returns the current time of the lease clock.
+func (c *leaseClock) Now() time.Time { return c.base.Add(c.clock.Now()) }

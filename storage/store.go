@@ -1,11 +1,13 @@
 package storage
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -13,6 +15,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // Errors that callers may test for.
@@ -315,4 +319,124 @@ func (s *Store) enter() error {
 	}
 	s.running.Add(1)
 	return nil
+}
+
+// Every key begins with one of these bytes; the owner of the keyspace defines the rest. Numbers in
+// keys are big-endian, so that the order of keys is the order of numbers. A "ring position" is a
+// prefix of the SHA-256 that places a host, a body or a job on the ring (dht/ring), so that all
+// records of an arc are one range of keys, or two if the arc passes zero: a handoff scans a range.
+//
+//	prefix          owner           key after the prefix
+//	KeyspaceContent dedup           ring position of the digest (32 bytes)
+//	KeyspaceBodies  node/services/crawling   SHA-256 of a body in this peer's archive (32 bytes)
+//	KeyspaceDomains crawl/domain    ring position of the registrable domain (16 bytes), then the layout of its store
+//	KeyspaceFormat  storage         "format": how records are laid out, see format.go
+//	KeyspaceHosts   crawl/owner     a kind; of hosts 'h', ring position (16 bytes), then the layout of crawl/owner, keys.go
+//	KeyspaceJobs    crawl/job       ring position of the job (16 bytes), its ID (16 bytes), then the layout of its registry
+//	KeyspaceMeta    node            a name in ASCII: identity, remembered peers, incarnation, listen addresses, known jobs
+//	KeyspaceCopies  storage/replica the source (16 bytes of the SHA-256 of its name), then its keys with their keyspaces' bytes, as ondisk.Copied has them
+//	KeyspaceScratch node/ops/export     a list, then a line or a key; in temporary databases only
+//	KeyspaceSubnets node/services/subnets    ring position of the subnet or organisation (16 bytes), a kind; of an index then the range of the entry
+const (
+	KeyspaceBodies  byte = 'a'
+	KeyspaceContent byte = 'c'
+	KeyspaceDomains byte = 'd'
+	KeyspaceFormat  byte = 'f'
+	KeyspaceHosts   byte = 'h'
+	KeyspaceJobs    byte = 'j'
+	KeyspaceMeta    byte = 'm'
+	KeyspaceCopies  byte = 'r'
+	KeyspaceScratch byte = 'x'
+	KeyspaceSubnets byte = 's'
+)
+
+// Size returns the approximate bytes on disk of the keys in [lo, hi), by the tables: recent writes
+// that are only in the log do not count. A nil lo is the keyspace's first key, a nil hi its end.
+func (k *Keyspace) Size(lo, hi []byte) (uint64, error) {
+	if err := k.store.enter(); err != nil {
+		return 0, err
+	}
+	defer k.store.running.Done()
+	n, err := k.store.db.EstimateDiskUsage(lower(k.prefix, lo), upper(k.prefix, hi))
+	if err != nil {
+		return 0, fmt.Errorf("size of storage: %w", damage(err))
+	}
+	return n, nil
+}
+
+// Compact compacts all records into the last level and drops overwritten and deleted ones, as the
+// database does by itself in time.
+func (s *Store) Compact(ctx context.Context) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.running.Done()
+	if err := s.db.Compact(ctx, []byte{0}, []byte{0xff}, true); err != nil {
+		return fmt.Errorf("compact storage: %w", damage(err))
+	}
+	return nil
+}
+
+// Format is the version of the data directory's format: of all records of a database, and of the
+// files beside it. Any incompatible change raises it.
+const Format = 2
+
+var (
+	// ErrOlder reports a database with an earlier format. None of them was released.
+	ErrOlder = errors.New("made by a version before 0.1: start with a new --data-dir, or export with that version")
+	// ErrNewer reports a database with a later format.
+	ErrNewer = errors.New("made by a newer version: use that version")
+)
+
+// formatKey is the one key of KeyspaceFormat.
+var formatKey = []byte("format")
+
+// CheckFormat rejects a format other than [Format], with ErrOlder or ErrNewer.
+func CheckFormat(format uint64) error {
+	switch {
+	case format < Format:
+		return fmt.Errorf("format %d, expected %d: %w", format, Format, ErrOlder)
+	case format > Format:
+		return fmt.Errorf("format %d, expected %d: %w", format, Format, ErrNewer)
+	}
+	return nil
+}
+
+func checkStored(raw []byte) error {
+	format, err := strconv.ParseUint(string(raw), 10, 32)
+	if err != nil {
+		return fmt.Errorf("%w: the format is %q", ErrDamaged, raw)
+	}
+	return CheckFormat(format)
+}
+
+// settleFormat checks the format, and stores it in a new database.
+func (s *Store) settleFormat(readOnly bool) error {
+	space := s.Keyspace(KeyspaceFormat)
+	raw, ok, err := space.Get(formatKey)
+	if err != nil {
+		return err
+	}
+	if ok {
+		return checkStored(raw)
+	}
+	it, err := s.db.NewIter(nil)
+	if err != nil {
+		return err
+	}
+	used := it.First()
+	if err := it.Close(); err != nil {
+		return err
+	}
+	switch {
+	case used:
+		return CheckFormat(0)
+	case readOnly:
+		return nil
+	}
+	wait, err := space.Update(func(b kv.Batch) { b.Set(formatKey, strconv.AppendUint(nil, Format, 10)) })
+	if err != nil {
+		return err
+	}
+	return wait()
 }

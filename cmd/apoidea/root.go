@@ -1,12 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,6 +20,7 @@ import (
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/ops/logs"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // errUsage marks errors of flags and arguments.
@@ -200,4 +205,142 @@ func versionString() string {
 		return strings.TrimPrefix(info.Main.Version, "v")
 	}
 	return "0.1.0-dev"
+}
+
+// noArgs, exactly, atLeast and atMost check the number of arguments.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if cmd.HasSubCommands() {
+		return wrongUsage(cmd, fmt.Sprintf("unknown command %q%s", args[0], suggestion(cmd, args[0])))
+	}
+	return wrongUsage(cmd, fmt.Sprintf("%q: %s takes no arguments", args[0], cmd.CommandPath()))
+}
+
+func exactly(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			return nil
+		}
+		return wrongUsage(cmd, fmt.Sprintf("%s requires %s, not %d arguments", cmd.CommandPath(), what, len(args)))
+	}
+}
+
+func atLeast(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) >= n {
+			return nil
+		}
+		return wrongUsage(cmd, fmt.Sprintf("%s requires at least %s", cmd.CommandPath(), what))
+	}
+}
+
+func atMost(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) <= n {
+			return nil
+		}
+		return wrongUsage(cmd, fmt.Sprintf("%q: %s takes at most %d argument", args[n], cmd.CommandPath(), n))
+	}
+}
+
+// wrongUsage returns an error of the command line with a reference to its help.
+func wrongUsage(cmd *cobra.Command, text string) error {
+	return fmt.Errorf("%w: %s (see `%s --help`)", errUsage, text, cmd.CommandPath())
+}
+
+// wrongFlag converts an error of a flag to one of usage, with a suggestion for an unknown flag.
+func wrongFlag(cmd *cobra.Command, err error) error {
+	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return wrongUsage(cmd, settings.BadValue(bad))
+	}
+	text := err.Error()
+	if word, ok := strings.CutPrefix(text, "unknown flag: --"); ok {
+		var known []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+		text += words.Nearest(word, known)
+	}
+	return wrongUsage(cmd, text)
+}
+
+// groups makes commands without an action print their help, and reject unknown subcommands.
+func groups(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		groups(sub)
+	}
+	if !cmd.HasSubCommands() || cmd.RunE != nil {
+		return
+	}
+	cmd.Args = noArgs
+	cmd.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+}
+
+func suggestion(cmd *cobra.Command, word string) string {
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(word); len(near) > 0 {
+		return ", did you mean " + strings.Join(near, " or ") + "?"
+	}
+	if cmd.Name() == "job" && strings.Trim(word, "0123456789abcdef") == "" {
+		return ", did you mean job show " + word + "?"
+	}
+	return ""
+}
+
+// newCompletion replaces cobra's command, which accepts unknown shells.
+func newCompletion() *cobra.Command {
+	scripts := map[string]func(root *cobra.Command, out io.Writer) error{
+		"bash":       func(root *cobra.Command, out io.Writer) error { return root.GenBashCompletionV2(out, true) },
+		"fish":       func(root *cobra.Command, out io.Writer) error { return root.GenFishCompletion(out, true) },
+		"powershell": func(root *cobra.Command, out io.Writer) error { return root.GenPowerShellCompletionWithDesc(out) },
+		"zsh":        func(root *cobra.Command, out io.Writer) error { return root.GenZshCompletion(out) },
+	}
+	shells := slices.Sorted(maps.Keys(scripts))
+	return &cobra.Command{
+		Use:   "completion " + strings.Join(shells, "|"),
+		Short: "Generate a shell completion script",
+		Example: `  source <(apoidea completion bash)
+  apoidea completion zsh > "${fpath[1]}/_apoidea"
+  apoidea completion fish > ~/.config/fish/completions/apoidea.fish`,
+		ValidArgs: shells,
+		Args:      exactly("one of " + strings.Join(shells, ", ")),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			write, ok := scripts[args[0]]
+			if !ok {
+				return wrongUsage(cmd, fmt.Sprintf("completion %q: must be one of %s%s", args[0], strings.Join(shells, ", "), words.Nearest(args[0], shells)))
+			}
+			return write(cmd.Root(), cmd.OutOrStdout())
+		},
+	}
+}
+
+func newVersion(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Example: "  apoidea version --json", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if g.json {
+				return words.JSON(cmd.OutOrStdout(), map[string]any{
+					"version": versionString(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
+					"revision": buildSetting("vcs.revision"), "time": buildSetting("vcs.time"), "modified": buildSetting("vcs.modified") == "true",
+				})
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "apoidea %s (%s, %s/%s)\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	}
+}
+
+// buildSetting is what the build noted of itself under a key, such as the commit; empty if it did
+// not.
+func buildSetting(key string) string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == key {
+			return s.Value
+		}
+	}
+	return ""
 }

@@ -226,3 +226,184 @@ func (g *guard) find(q Queue, depth int) (int, Candidate, bool) {
 	g.holds = false
 	return 0, Candidate{}, false
 }
+
+// measureEvery is the interval of measurements.
+const measureEvery = time.Second
+
+// startStop is the alternative that the paper compares itself with (its reference 6): measure the
+// rate; above the limit stop a fetcher, below it start one. A stopped fetcher takes no further URL,
+// but completes the current one. Scores are kept in order.
+type startStop struct {
+	cfg      Config
+	e        *Estimates
+	running  map[uint64]*measured
+	allowed  int
+	bytes    int64 // since the last measurement
+	measured time.Time
+	rate     float64
+}
+
+type measured struct {
+	candidate Candidate
+	bytes     int64
+}
+
+func newStartStop(cfg Config, e *Estimates) *startStop {
+	return &startStop{cfg: cfg, e: e, running: make(map[uint64]*measured), allowed: 1}
+}
+
+// Admit implements Governor.
+func (s *startStop) Admit(now time.Time, q Queue) (Admission, bool) {
+	s.measure(now)
+	if len(s.running) >= s.allowed {
+		return Admission{}, false
+	}
+	c, ok := q.At(0)
+	if !ok {
+		return Admission{}, false
+	}
+	s.running[c.ID] = &measured{candidate: c}
+	rate, known := s.e.Rate(now, c.Server)
+	return Admission{Rate: rate, Known: known}, true
+}
+
+// measure periodically changes the number of fetchers by one.
+func (s *startStop) measure(now time.Time) {
+	if s.measured.IsZero() {
+		s.measured = now
+	}
+	d := now.Sub(s.measured)
+	if d < measureEvery {
+		return
+	}
+	s.rate = float64(s.bytes) / d.Seconds()
+	s.bytes, s.measured = 0, now
+	switch {
+	case s.rate > s.cfg.Rate:
+		s.allowed = max(s.allowed-1, 1)
+	case s.rate < s.cfg.Rate && len(s.running) >= s.allowed-1: // else more would be idle
+		s.allowed = min(s.allowed+1, s.cfg.Fetchers)
+	}
+}
+
+// Sample implements Governor. Its sum is evaluated in Admit, after all samples.
+func (s *startStop) Sample(_ time.Time, id uint64, p Progress) {
+	if m := s.running[id]; m != nil && p.Bytes > m.bytes {
+		s.bytes += p.Bytes - m.bytes
+		m.bytes = p.Bytes
+	}
+}
+
+// End implements Governor.
+func (s *startStop) End(now time.Time, id uint64, r Result) {
+	m := s.running[id]
+	if m == nil {
+		return
+	}
+	s.bytes += max(r.Bytes-m.bytes, 0)
+	delete(s.running, id)
+	if !r.held() {
+		s.e.Learn(now, m.candidate.Server, r.rate())
+	}
+}
+
+// Every implements Governor.
+func (s *startStop) Every() time.Duration { return measureEvery }
+
+// Expected implements Governor: the last measurement.
+func (s *startStop) Expected(time.Time) float64 { return s.rate }
+
+// SetRate implements Governor.
+func (s *startStop) SetRate(rate float64) { s.cfg.Rate = rate }
+
+// paper admits a fetch if the sum of the estimates of all running ones and its own stays below the
+// limit (Diligenti et al., 2).
+type paper struct {
+	cfg     Config
+	e       *Estimates
+	running map[uint64]admitted
+	sum     float64 // CB
+	guard   guard
+}
+
+// admitted is a running fetch. Its estimate is fixed: the same value is added at the start and
+// subtracted at the end.
+type admitted struct {
+	candidate Candidate
+	rate      float64
+}
+
+func newPaper(cfg Config, e *Estimates) *paper {
+	return &paper{cfg: cfg, e: e, running: make(map[uint64]admitted), guard: newGuard()}
+}
+
+// rateOf returns B(u).
+func (p *paper) rateOf(now time.Time, c Candidate) (float64, bool) {
+	rate, known := p.e.Rate(now, c.Server)
+	if rate == 0 {
+		rate = strangerShare * p.cfg.Rate
+	}
+	return rate, known
+}
+
+// Admit implements Governor: the first candidate of the queue that fits, up to the maximum depth.
+// The paper continues at the same depth after one has started, which is equivalent to a new search:
+// what did not fit before fits less now.
+func (p *paper) Admit(now time.Time, q Queue) (Admission, bool) {
+	p.guard.check(now, q, p.cfg.MaxDepth)
+	if p.guard.holds {
+		if d, c, ok := p.guard.find(q, p.cfg.MaxDepth); ok {
+			rate, known := p.rateOf(now, c)
+			if p.sum+min(rate, p.cfg.Rate) > p.cfg.Rate {
+				return Admission{}, false
+			}
+			return p.start(d, c, rate, known), true
+		}
+	}
+	for d := range p.cfg.MaxDepth {
+		c, ok := q.At(d)
+		if !ok {
+			break
+		}
+		rate, known := p.rateOf(now, c)
+		if p.sum+rate <= p.cfg.Rate {
+			return p.start(d, c, rate, known), true
+		}
+		p.guard.pass(now, c.ID)
+	}
+	return Admission{}, false
+}
+
+func (p *paper) start(d int, c Candidate, rate float64, known bool) Admission {
+	p.guard.started(c.ID)
+	p.running[c.ID] = admitted{c, rate}
+	p.sum += rate
+	return Admission{Depth: d, Rate: rate, Known: known}
+}
+
+// Sample implements Governor. It does nothing: the paper uses no data before the end.
+func (p *paper) Sample(time.Time, uint64, Progress) {}
+
+// End implements Governor. A rate reduced by the limiter is no measurement of the server.
+func (p *paper) End(now time.Time, id uint64, r Result) {
+	a, ok := p.running[id]
+	if !ok {
+		return
+	}
+	delete(p.running, id)
+	if p.sum -= a.rate; len(p.running) == 0 {
+		p.sum = 0 // rounding errors
+	}
+	if !r.held() {
+		p.e.Learn(now, a.candidate.Server, r.rate())
+	}
+}
+
+// Every implements Governor.
+func (p *paper) Every() time.Duration { return guardEvery }
+
+// Expected implements Governor: CB.
+func (p *paper) Expected(time.Time) float64 { return p.sum }
+
+// SetRate implements Governor.
+func (p *paper) SetRate(rate float64) { p.cfg.Rate = rate }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"github.com/cespare/xxhash/v2"
 	"golang.org/x/text/encoding"
 
 	"github.com/apoidea/apoidea/crawl/link"
@@ -238,4 +239,195 @@ func (w *walk) document(s *scanner, a attr, nofollow bool) {
 	if value, ok := s.get(a); ok {
 		w.x.add(w.page, value, href{kind: link.KindPage, nofollow: nofollow})
 	}
+}
+
+// Inside SVG and MathML titles and styles are ordinary markup, CDATA sections exist, and links are
+// those of SVG. The tree builder keeps a stack of all open elements for this; for links a stack of
+// regions is sufficient, and differs only where end tags do not match.
+
+// region is the language of a part of the document: an open svg, math or integration point (HTML
+// within them).
+type region uint8
+
+const (
+	regionSVG region = iota
+	regionMath
+	regionHTML // within an integration point
+)
+
+// maxRegions bounds the nesting of languages; deeper ones count as the one around them.
+const maxRegions = 256
+
+func (w *walk) foreign() bool {
+	n := len(w.regions)
+	return n > 0 && w.regions[n-1] != regionHTML
+}
+
+// cdata reports whether CDATA sections exist here.
+func (w *walk) cdata() bool { return w.xml || w.foreign() }
+
+func (w *walk) enter(r region) {
+	if len(w.regions) < maxRegions {
+		w.regions = append(w.regions, r)
+	}
+}
+
+// leaveForeign closes SVG and MathML up to the HTML around them.
+func (w *walk) leaveForeign() {
+	for w.foreign() {
+		w.regions = w.regions[:len(w.regions)-1]
+	}
+}
+
+// breaksOut reports whether a start tag within SVG or MathML is one of HTML that closes them (HTML
+// standard, "parsing tokens in foreign content").
+func breaksOut(s *scanner, el element) bool {
+	return flags[el]&breakout != 0 || el == elFont && s.has&(1<<attrColor|1<<attrFace|1<<attrSize) != 0
+}
+
+// startForeign handles a start tag of SVG or MathML.
+func (w *walk) startForeign(s *scanner, el element, closed bool) {
+	svg := w.regions[len(w.regions)-1] == regionSVG
+	if w.inert == 0 && svg {
+		w.linksSVG(s, el)
+	}
+	if closed {
+		return
+	}
+	switch {
+	case el == elSVG:
+		w.enter(regionSVG)
+	case el == elMath:
+		w.enter(regionMath)
+	case svg && flags[el]&pointSVG != 0, !svg && flags[el]&pointMath != 0:
+		w.enter(regionHTML)
+	case !svg && el == elAnnotationXML && (s.is(attrEncoding, "text/html") || s.is(attrEncoding, "application/xhtml+xml")):
+		w.enter(regionHTML)
+	}
+}
+
+// linksSVG adds the links of an SVG element; href takes precedence over the older xlink:href.
+func (w *walk) linksSVG(s *scanner, el element) {
+	at := attrHref
+	if _, ok := s.get(at); !ok {
+		at = attrXlinkHref
+	}
+	switch el {
+	case elA:
+		w.document(s, at, w.hasRel(s, "nofollow"))
+	case elScript, elImg: // image in SVG, img in HTML
+		if w.opt.Requisites {
+			w.requisite(s, at)
+		}
+	}
+}
+
+// endForeign handles an end tag while SVG or MathML is open.
+func (w *walk) endForeign(el element) {
+	switch {
+	case el == elSVG:
+		w.closeRegion(regionSVG)
+	case el == elMath:
+		w.closeRegion(regionMath)
+	case !w.foreign() && flags[el]&(pointSVG|pointMath) != 0 || el == elAnnotationXML:
+		w.closeRegion(regionHTML)
+	case w.foreign() && flags[el]&breakout != 0:
+		w.leaveForeign() // the end of an HTML element around
+	}
+}
+
+// closeRegion closes the innermost region of a kind, and regions open within it.
+func (w *walk) closeRegion(r region) {
+	for i, open := range slices.Backward(w.regions) {
+		if open == r {
+			w.regions = w.regions[:i]
+			return
+		}
+	}
+}
+
+// reader digests the text of a document outside links, with its title, its description and the
+// addresses of its images.
+type reader struct {
+	text, masked xxhash.Digest
+	buf          [4096]byte // of text that is not digested yet
+	n            int
+	space        bool // white space came last
+	digit        bool // a digit came last of what is digested
+	some         bool // there was text
+	inLink       bool
+}
+
+// begin forgets the last document.
+func (r *reader) begin() {
+	r.text.Reset()
+	r.masked.Reset()
+	r.n, r.space, r.digit, r.some, r.inLink = 0, false, false, false, false
+}
+
+// words takes a piece of text in, each run of white space as one space.
+func (r *reader) words(text []byte) {
+	if r.inLink {
+		return
+	}
+	for _, c := range text {
+		if c <= ' ' {
+			r.space = true
+			continue
+		}
+		if r.n >= len(r.buf)-2 {
+			r.flush()
+		}
+		if r.space && r.some {
+			r.buf[r.n] = ' '
+			r.n++
+		}
+		r.buf[r.n] = c
+		r.n++
+		r.space, r.some = false, true
+	}
+}
+
+// part takes a value in that is apart from the text around it.
+func (r *reader) part(value []byte) {
+	inLink := r.inLink
+	r.inLink, r.space = false, true
+	r.words(value)
+	r.inLink, r.space = inLink, true
+}
+
+// image takes an image in by its address, whose query may be of this visit only.
+func (r *reader) image(src []byte) {
+	for i, c := range src {
+		if c == '?' || c == '#' {
+			src = src[:i]
+			break
+		}
+	}
+	r.flush()
+	_, _ = r.text.Write(src)
+	_, _ = r.masked.Write(src) // digits too: the images of a gallery may differ in nothing else
+}
+
+func (r *reader) flush() {
+	_, _ = r.text.Write(r.buf[:r.n])
+	masked := r.buf[:0]
+	for _, c := range r.buf[:r.n] {
+		digit := '0' <= c && c <= '9'
+		switch {
+		case !digit:
+			masked = append(masked, c)
+		case !r.digit:
+			masked = append(masked, '0') // for all digits of a number
+		}
+		r.digit = digit
+	}
+	_, _ = r.masked.Write(masked)
+	r.n = 0
+}
+
+// digests returns the digest of the text and that of the text with digits masked, never 0.
+func (r *reader) digests() (text, masked uint64) {
+	r.flush()
+	return max(r.text.Sum64(), 1), max(r.masked.Sum64(), 1)
 }

@@ -2,12 +2,16 @@ package fetch
 
 import (
 	"bufio"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/apoidea/apoidea/crawl/link"
 )
@@ -178,4 +182,64 @@ func appendValue(out []byte, v string) []byte {
 		}
 	}
 	return out
+}
+
+// MaxRetryAfter is the upper limit of a site's Retry-After.
+const MaxRetryAfter = 24 * time.Hour
+
+// RetryAfter returns the delay after now that the Retry-After field requests, in seconds or as a
+// date: between 0 and MaxRetryAfter, 0 also if it is missing or invalid. A fraction of a second,
+// which is not standard, is rounded up.
+func RetryAfter(h http.Header, now time.Time) time.Duration {
+	v := strings.TrimSpace(h.Get("Retry-After"))
+	whole, fraction, _ := strings.Cut(v, ".")
+	n, err := strconv.ParseUint(whole, 10, 64)
+	if err == nil || errors.Is(err, strconv.ErrRange) { // any number of digits is valid (RFC 9110, 10.2.3)
+		if n < 1<<63 && strings.Trim(fraction, "0") != "" {
+			n++
+		}
+		return time.Duration(min(n, uint64(MaxRetryAfter/time.Second))) * time.Second
+	}
+	at, err := http.ParseTime(v)
+	if err != nil {
+		return 0
+	}
+	return min(max(at.Sub(now), 0), MaxRetryAfter)
+}
+
+// HostFields are request fields by the origin that they are sent to, such as https://a.example.
+// They may contain passwords, so they are sent to no other server, and archived only if requested.
+type HostFields map[string]http.Header
+
+// Add parses "HOST: Name: value". The field is sent to HOST over https only, or over http only
+// where HOST begins with http://.
+func (h HostFields) Add(text string) error {
+	host, field, ok := strings.Cut(text, ": ")
+	name, value, also := strings.Cut(field, ":")
+	if !ok || !also {
+		return errors.New("must be HOST: Name: value")
+	}
+	if !strings.Contains(host, "://") {
+		host = "https://" + host
+	}
+	url, err := link.Canonical(host)
+	switch {
+	case err != nil:
+		return fmt.Errorf("host %q: %w", host, err)
+	case link.PathQuery(url) != "/":
+		return fmt.Errorf("host %q: must not have a path", host)
+	}
+	name, value = http.CanonicalHeaderKey(strings.TrimSpace(name)), strings.TrimSpace(value)
+	switch {
+	case !httpguts.ValidHeaderFieldName(name) || ownFields[name] && name != "Cookie":
+		return fmt.Errorf("field %q cannot be set", name)
+	case !httpguts.ValidHeaderFieldValue(value):
+		return fmt.Errorf("field %s: invalid value", name)
+	}
+	origin := link.Origin(url)
+	if h[origin] == nil {
+		h[origin] = make(http.Header)
+	}
+	h[origin][name] = append(h[origin][name], value)
+	return nil
 }

@@ -58,7 +58,7 @@
 //
 // A job is finished when none of its URLs is pending, leased, waiting for a retry or in an outbox.
 // Waits are bounded, but a site may ask for a day (Retry-After), and the backoff of a failing host
-// grows. So each owner reports (crawl/owner/counts.go, node/ops/inspect/patience.go) what waits,
+// grows. So each owner reports (crawl/owner/counts.go, node/ops/inspect/status.go) what waits,
 // why, and how many URLs have their next try later than --patience: these are *deferred*.
 // --until-idle and --wait end when nothing else is left on the ring, or when nothing was fetched
 // for slightly longer than the patience, since a site may repeat a slightly shorter delay. The

@@ -13,7 +13,7 @@
 // # Load and calibration
 //
 // A worker reports to every owner, with each heartbeat and each probe, how many URLs it holds and
-// how many it accepts. From nine tenths on it is not a candidate (crawl/placement/load.go),
+// how many it accepts. From nine tenths on it is not a candidate (crawl/placement/placement.go),
 // whatever the strategy. Then each owner moves hosts away from it one after another, at most one in
 // two seconds, as long as another worker has capacity: first the host whose measurements vary least
 // between candidates (crawl/owner/leases/relieve.go; papers 2.4). The worker finishes its current

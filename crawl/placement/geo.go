@@ -2,8 +2,10 @@ package placement
 
 import (
 	"fmt"
+	"hash/fnv"
 	"math"
 	"net/netip"
+	"time"
 )
 
 // Precision is the source of a position.
@@ -112,4 +114,73 @@ func (g *Geo) nearest(able []Candidate, site Position) (nearest []Candidate, dis
 		}
 	}
 	return nearest, distance, precision
+}
+
+// Owner leaves every host with its owner: no delegation, the baseline without messages. Only an
+// overloaded owner gives a host to the next candidate.
+type Owner struct{}
+
+// Next implements Strategy.
+func (Owner) Next(v *View) Choice {
+	return Choice{Worker: keeper(v.Able()), Why: "hosts stay with their owners"}
+}
+
+// Random assigns each host to a candidate by rendezvous hashing, so that all peers choose the same:
+// the baseline that ignores distance. The highest weight wins, so a candidate that joins or leaves
+// moves only its own hosts.
+type Random struct{}
+
+// Next implements Strategy.
+func (Random) Next(v *View) Choice {
+	return Choice{Worker: drawn(v.Host, v.Able()), Why: "drawn by hash among the candidates"}
+}
+
+// drawn returns the candidate of the highest weight for a host, "" if there is none.
+func drawn(host string, among []Candidate) string {
+	best, weight := "", uint64(0)
+	for _, c := range among {
+		if w := Weight(host, c.Peer); best == "" || w >= weight {
+			best, weight = c.Peer, w
+		}
+	}
+	return best
+}
+
+// Weight returns the weight of a host and a peer, the same at all peers.
+func Weight(host, peer string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(host))
+	h.Write([]byte{0})
+	h.Write([]byte(peer))
+	return mix(h.Sum64())
+}
+
+// mix distributes differences in the last bytes over the whole word, which FNV alone does poorly.
+func mix(x uint64) uint64 {
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	x ^= x >> 33
+	return x
+}
+
+// Worst selects the candidate with the largest round trip to the site: the worst case (IPMicra's
+// comparison, papers 2.6). For experiments only, so [New] does not accept it.
+type Worst struct{}
+
+// Next implements Strategy.
+func (Worst) Next(v *View) Choice {
+	able := v.Able()
+	if probe := v.unmeasured(able); len(probe) > 0 && len(able) > 1 {
+		return Choice{Probe: probe}
+	}
+	worker, largest := "", time.Duration(-1)
+	for _, c := range able {
+		if m, ok := v.Measured[c.Peer]; ok && m.Err == "" && m.RTT > largest {
+			worker, largest = c.Peer, m.RTT
+		}
+	}
+	if worker == "" {
+		return Choice{Worker: keeper(able), Why: "no candidate reached the site: the owner keeps the host"}
+	}
+	return Choice{Worker: worker, Why: fmt.Sprintf("%v to the site, the largest", largest)}
 }

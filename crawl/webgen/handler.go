@@ -1,7 +1,12 @@
 package webgen
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -260,4 +265,154 @@ func (w *Web) location(from, to place, port string) string {
 	default:
 		return string(w.appendURL(nil, to, port))
 	}
+}
+
+// rules are the rules of a host's robots.txt for all agents.
+type rules struct {
+	missing  bool // there is no robots.txt: 404, everything is allowed
+	shut     int  // section that is disallowed completely, -1 none
+	half     int  // section disallowed except for pages whose number begins with 1, -1 none: longest match decides
+	wildcard bool // "/*77.html$" is disallowed
+	sitemap  bool
+}
+
+func (w *Web) rulesOf(host int) rules {
+	d := w.draw(saltRobots, host, 0)
+	r := rules{shut: -1, half: -1, sitemap: unit(w.draw(saltSitemap, host, 0)) < w.cfg.SitemapShare}
+	if unit(d) >= w.cfg.RobotsShare {
+		r.missing = d&1 == 0 && !r.sitemap && w.cfg.CrawlDelay == 0
+		return r
+	}
+	r.shut = scale(mix(d), sections)
+	if d&2 == 0 {
+		r.half = (r.shut + 1 + scale(mix(d+1), sections-1)) % sections
+	}
+	r.wildcard = d&4 == 0
+	return r
+}
+
+// allows evaluates RFC 9309, section 2.2.2, for the rules written and the paths served here.
+func (r rules) allows(n int) bool {
+	if n == 0 {
+		return true
+	}
+	if n%sections == r.shut {
+		return false
+	}
+	number := strconv.Itoa(n)
+	if n%sections == r.half && number[0] != '1' {
+		return false
+	}
+	if !r.wildcard || !strings.HasSuffix(number, "77") {
+		return true
+	}
+	// "Allow: /s9/1" against "Disallow: /*77.html$": the longer pattern wins, and that is the
+	// second.
+	return false
+}
+
+func (w *Web) appendRobots(dst []byte, host int, port string) []byte {
+	r := w.rulesOf(host)
+	b := bytes.NewBuffer(dst)
+	b.WriteString("# host " + strconv.Itoa(host) + "\nUser-agent: OtherBot\nDisallow: /\n\nUser-agent: *\n")
+	if r.shut >= 0 {
+		b.WriteString("Disallow: /s" + strconv.Itoa(r.shut) + "/\n")
+	}
+	if r.half >= 0 {
+		s := strconv.Itoa(r.half)
+		b.WriteString("Disallow: /s" + s + "/\nAllow: /s" + s + "/1\n")
+	}
+	if r.wildcard {
+		b.WriteString("Disallow: /*77.html$\n")
+	}
+	if r.shut < 0 {
+		b.WriteString("Disallow:\n")
+	}
+	if w.cfg.CrawlDelay > 0 {
+		b.WriteString("Crawl-delay: " + strconv.FormatFloat(w.cfg.CrawlDelay.Seconds(), 'f', -1, 64) + "\n")
+	}
+	if r.sitemap {
+		b.WriteString("\nSitemap: ")
+		b.Write(w.appendOrigin(nil, host, port))
+		b.WriteString("/sitemap.xml\n")
+	}
+	return b.Bytes()
+}
+
+// A host's sitemap is an index of parts; together they list every fifth page and all orphans.
+const sitemapPages = 5000 // page numbers of one part, which lists about a fifth of them
+
+func (w *Web) sitemapParts(host int) int {
+	return (w.pages(host) + sitemapPages - 1) / sitemapPages
+}
+
+// inSitemap reports whether page n is in a host's sitemap, if it has one.
+func inSitemap(n int) bool { return n%5 == 0 || orphan(n) }
+
+func (w *Web) appendSitemapIndex(dst []byte, host int, port string) []byte {
+	dst = append(dst, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<sitemapindex xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n"...)
+	for part := range w.sitemapParts(host) {
+		dst = append(dst, "<sitemap><loc>"...)
+		dst = w.appendOrigin(dst, host, port)
+		dst = appendSitemapPath(dst, part)
+		dst = append(dst, "</loc></sitemap>\n"...)
+	}
+	return append(dst, "</sitemapindex>\n"...)
+}
+
+func appendSitemapPath(dst []byte, part int) []byte {
+	dst = append(dst, "/sitemap-"...)
+	dst = strconv.AppendInt(dst, int64(part), 10)
+	return append(dst, ".xml"...)
+}
+
+func (w *Web) appendSitemap(dst []byte, host, part int, port string) []byte {
+	dst = append(dst, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n"...)
+	for n := part * sitemapPages; n < min((part+1)*sitemapPages, w.pages(host)); n++ {
+		if inSitemap(n) {
+			dst = append(dst, "<url><loc>"...)
+			dst = w.appendURL(dst, place{host, n}, port)
+			dst = append(dst, "</loc></url>\n"...)
+		}
+	}
+	return append(dst, "</urlset>\n"...)
+}
+
+// drain is how long running responses may continue after the server is stopped.
+const drain = 2 * time.Second
+
+// Serve serves the web of cfg on the TCP address listen ("127.0.0.1:0" selects a free port) until
+// ctx ends, which is not an error. It calls onReady, if not nil, once with its address, before the
+// first request is accepted.
+func Serve(ctx context.Context, listen string, cfg Config, onReady func(addr net.Addr)) error {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", listen)
+	if err != nil {
+		return fmt.Errorf("serve synthetic web: %w", err)
+	}
+	if onReady != nil {
+		onReady(l.Addr())
+	}
+	return New(cfg).Serve(ctx, l)
+}
+
+// Serve serves the web on l until ctx ends, which is not an error, and closes l.
+func (w *Web) Serve(ctx context.Context, l net.Listener) error {
+	srv := &http.Server{Handler: w.Handler(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10, ConnState: w.audit.connects.state}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve synthetic web at %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer cancel()
+	if srv.Shutdown(last) != nil {
+		_ = srv.Close() // close connections that are open after the drain
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve synthetic web at %s: %w", l.Addr(), err)
+	}
+	return nil
 }

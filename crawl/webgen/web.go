@@ -258,3 +258,241 @@ func number(s string, limit int) (int, bool) {
 	}
 	return n, n < limit
 }
+
+// here is the host of a relative link: the host that its page is served from.
+const here = -1
+
+// trapPages is the size of each host's trap: pages with nofollow links only. It is finite, so that
+// a crawler that enters it comes out again, and is detected.
+const trapPages = 1000
+
+// outlink is one link of a body, before it is written.
+type outlink struct {
+	to   place // host may be here
+	trap bool  // to.page is a page of the trap, and the link is marked nofollow
+	form uint8 // one of many forms; see appendHref
+}
+
+// outlinks enumerates the links of a body: its children in a tree, which keep most of the host
+// reachable, then a mixture as on real sites: navigation that each page repeats, adjacent pages,
+// other hosts, any pages.
+type outlinks struct {
+	w    *Web
+	of   place
+	i    int
+	draw rng
+}
+
+func (w *Web) linksOf(body place) outlinks {
+	return outlinks{w: w, of: body, draw: rng(w.draw(saltLinks, body.host, body.page))}
+}
+
+func (l *outlinks) next() (outlink, bool) {
+	c, pages := &l.w.cfg, l.w.pages(l.of.host)
+	if l.i >= c.Links {
+		return outlink{}, false
+	}
+	i := l.i
+	l.i++
+	d := l.draw.next()
+	out := outlink{to: place{here, 0}, form: uint8(d & 15)}
+	if child := l.of.page*l.w.arity + 1 + i; i < l.w.arity && child < pages {
+		out.to.page = unorphan(child, pages)
+		return out, true
+	}
+	u := unit(d)
+	pick := l.draw.next()
+	if u -= c.NofollowShare; u < 0 {
+		return outlink{to: place{here, scale(pick, trapPages)}, trap: true}, true
+	}
+	if u -= c.CrossHostShare; u < 0 {
+		out.to.host = scale(mix(pick), c.Hosts)
+		pages = l.w.pages(out.to.host)
+		out.to.page = scale(pick, pages)
+		if pick&1 == 0 { // most links lead to the front page
+			out.to.page = min(int(pick>>1&15), pages-1)
+		}
+		out.to.page = unorphan(out.to.page, pages)
+		return out, true
+	}
+	switch pick & 3 {
+	case 0: // navigation
+		out.to.page = min(scale(pick, 32), pages-1)
+	case 1: // an adjacent page in any section
+		out.to.page = wrap(l.of.page+scale(pick, 65)-32, pages)
+	case 2: // an adjacent page in the same section
+		out.to.page = wrap(l.of.page+(scale(pick, 33)-16)*sections, pages)
+	default:
+		out.to.page = scale(pick, pages)
+	}
+	out.to.page = unorphan(out.to.page, pages)
+	return out, true
+}
+
+func wrap(n, size int) int { return ((n % size) + size) % size }
+
+func unorphan(n, size int) int {
+	if orphan(n) {
+		return (n + 1) % size
+	}
+	return n
+}
+
+// appendHref writes a link of the body `of`. All forms of a link are the same canonical URL.
+func (w *Web) appendHref(dst []byte, of place, l outlink, port string) []byte {
+	if l.trap {
+		return appendTrapPath(dst, l.to.page)
+	}
+	if l.to.host != here {
+		switch l.form & 7 {
+		case 0:
+			dst = append(dst, "//"...)
+			dst = w.appendHost(dst, l.to.host, port)
+		case 1:
+			at := len(dst)
+			dst = w.appendOrigin(dst, l.to.host, port)
+			for i := range w.Scheme() + "://h" {
+				if c := &dst[at+i]; *c >= 'a' {
+					*c -= 'a' - 'A'
+				}
+			}
+		default:
+			dst = w.appendOrigin(dst, l.to.host, port)
+		}
+		return appendPath(dst, l.to.page)
+	}
+	sameSection := of.page != 0 && l.to.page != 0 && of.page%sections == l.to.page%sections
+	switch {
+	case sameSection && l.form < 12:
+		dst = strconv.AppendInt(dst, int64(l.to.page), 10)
+		dst = append(dst, ".html"...)
+	case l.form < 6:
+		dst = append(dst, ".."...)
+		dst = appendPath(dst, l.to.page)
+	case l.form == 6:
+		dst = append(dst, "/."...)
+		dst = appendPath(dst, l.to.page)
+	default:
+		dst = appendPath(dst, l.to.page)
+	}
+	if l.form&3 == 3 {
+		dst = append(dst, "#t"...)
+		dst = strconv.AppendInt(dst, int64(l.form), 10)
+	}
+	return dst
+}
+
+func appendTrapPath(dst []byte, n int) []byte {
+	dst = append(dst, "/trap/"...)
+	dst = strconv.AppendInt(dst, int64(n), 10)
+	return append(dst, ".html"...)
+}
+
+// blockBytes is the size of the text from which all pages are cut: large enough that pages differ,
+// small enough for a processor's cache.
+const blockBytes = 256 << 10
+
+// block is running text with the places where words begin.
+type block struct {
+	text   []byte
+	starts []uint32
+}
+
+func newBlock(r rng) block {
+	const letters = "etaoinshrdlucmfwypvbgkjqxz"
+	vocabulary := make([][]byte, 4096)
+	for i := range vocabulary {
+		word := make([]byte, 2+r.below(8))
+		for j := range word {
+			// The smaller of two draws prefers the first letters, which are the frequent ones: the text
+			// compresses about as prose does.
+			word[j] = letters[min(r.below(26), r.below(26))]
+		}
+		vocabulary[i] = word
+	}
+	b := block{text: make([]byte, 0, blockBytes)}
+	for len(b.text) < blockBytes-16 {
+		b.starts = append(b.starts, uint32(len(b.text)))
+		b.text = append(b.text, vocabulary[min(r.below(4096), r.below(4096))]...)
+		b.text = append(b.text, ' ')
+	}
+	return b
+}
+
+// appendText appends about n bytes of running text from the word selected by d.
+func (b *block) appendText(dst []byte, d uint64, n int) []byte {
+	at := int(b.starts[scale(d, len(b.starts))])
+	for n > 0 {
+		part := b.text[at:min(at+n, len(b.text))]
+		dst = append(dst, part...)
+		n -= len(part)
+		at = 0
+	}
+	return dst
+}
+
+// linkBytes is the approximate size of a link with its element and its words.
+const linkBytes = 60
+
+// appendBody appends the page made for `of`. It allocates nothing beyond dst.
+func (w *Web) appendBody(dst []byte, of place, port string) []byte {
+	text := rng(w.draw(saltText, of.host, of.page))
+	size := w.cfg.PageBytes/2 + text.below(w.cfg.PageBytes+1)
+	begin := len(dst)
+	dst = append(dst, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>Page "...)
+	dst = strconv.AppendInt(dst, int64(of.page), 10)
+	dst = append(dst, " of host "...)
+	dst = strconv.AppendInt(dst, int64(of.host), 10)
+	dst = append(dst, "</title>\n"...)
+	if m := w.marksOf(of); !m.header && (m.nofollow || m.noindex) {
+		dst = append(dst, "<meta name=\"robots\" content=\""...)
+		dst = append(dst, m.content()...)
+		dst = append(dst, "\">\n"...)
+	}
+	dst = append(dst, "</head>\n<body>\n<p>"...)
+
+	gap := max(0, size-(len(dst)-begin)-w.cfg.Links*linkBytes) / (w.cfg.Links + 1)
+	links := w.linksOf(of)
+	for l, more := links.next(); more; l, more = links.next() {
+		d := text.next()
+		dst = w.words.appendText(dst, d, gap)
+		dst = append(dst, "<a href=\""...)
+		dst = w.appendHref(dst, of, l, port)
+		if l.trap {
+			dst = append(dst, "\" rel=\"nofollow"...)
+		}
+		dst = append(dst, "\">"...)
+		dst = w.words.appendText(dst, mix(d), 12)
+		dst = append(dst, "</a>\n"...)
+		if links.i%8 == 0 {
+			dst = append(dst, "</p>\n<p>"...)
+		}
+	}
+	dst = w.words.appendText(dst, text.next(), gap)
+	return append(dst, "</p>\n</body>\n</html>\n"...)
+}
+
+// content is the value of a robots meta element or an X-Robots-Tag header.
+func (m marks) content() string {
+	switch {
+	case m.nofollow && m.noindex:
+		return "noindex, nofollow"
+	case m.nofollow:
+		return "nofollow"
+	case m.noindex:
+		return "noindex"
+	default:
+		return ""
+	}
+}
+
+// appendTrap appends page n of a host's trap: a few words and links further in.
+func (w *Web) appendTrap(dst []byte, host, n int) []byte {
+	dst = append(dst, "<!DOCTYPE html>\n<title>Trap "...)
+	dst = strconv.AppendInt(dst, int64(n), 10)
+	dst = append(dst, " of host "...)
+	dst = strconv.AppendInt(dst, int64(host), 10)
+	dst = append(dst, "</title>\n<p>Who came here followed a link marked nofollow. <a href=\""...)
+	dst = appendTrapPath(dst, (n+1)%trapPages)
+	return append(dst, "\">On</a>.</p>\n"...)
+}

@@ -15,6 +15,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"math"
 	"math/bits"
 )
 
@@ -90,3 +91,119 @@ func Near(a, b Key) Key {
 
 func be64(b []byte) uint64       { return binary.BigEndian.Uint64(b) }
 func putBE64(b []byte, v uint64) { binary.BigEndian.PutUint64(b, v) }
+
+// PosSize is the length in bytes of the key prefix in the keys of records on disk.
+const PosSize = 16
+
+// Pos is a key truncated to the prefix of records on disk, so that an arc of the ring is one range
+// of records. Records at one position move together.
+type Pos [PosSize]byte
+
+// PosOf truncates a key.
+func PosOf(key Key) Pos { return Pos(key[:PosSize]) }
+
+// Key returns the position as a key, with zero bytes at the end.
+func (p Pos) Key() (key Key) {
+	copy(key[:], p[:])
+	return key
+}
+
+// Next returns the position after p; zero after the last.
+func (p Pos) Next() Pos {
+	for i := len(p) - 1; i >= 0; i-- {
+		if p[i]++; p[i] != 0 {
+			break
+		}
+	}
+	return p
+}
+
+// behind is greater than the key of any record.
+var behind = bytes.Repeat([]byte{math.MaxUint8}, 2*KeySize)
+
+// Bounds returns the range [from, to) of record keys at positions in [lo, hi); a zero hi is the end
+// of the circle.
+func Bounds(lo, hi Pos) (from, to []byte) {
+	if hi == (Pos{}) {
+		return lo[:], behind
+	}
+	return lo[:], hi[:]
+}
+
+// PositionChoices is the number of keys that a peer draws at its first start. With eight the
+// largest arc is 2.6 times the mean at 1,000 peers; with one it is 7.7 times.
+const PositionChoices = 8
+
+// BestPosition returns the index of the candidate that splits its arc best, so that the smaller
+// half is largest. arcs[i] is the arc of the present owner of candidates[i]; the candidate takes
+// (Start, candidate] and leaves (candidate, End]. It is 0 on a tie and without candidates.
+// len(arcs) must be len(candidates).
+func BestPosition(candidates []Key, arcs []Arc) int {
+	best, bestHalf := 0, Key{}
+	for i, candidate := range candidates {
+		if half := smallerHalf(arcs[i], candidate); half.Compare(bestHalf) > 0 {
+			best, bestHalf = i, half
+		}
+	}
+	return best
+}
+
+func smallerHalf(arc Arc, at Key) Key {
+	mine, theirs := at.Sub(arc.Start), arc.End.Sub(at)
+	if mine.Compare(theirs) < 0 {
+		return mine
+	}
+	return theirs
+}
+
+// Arc is the part (Start, End] of the circle, clockwise. If Start equals End it is the whole
+// circle, which a lone peer owns. An arc is never empty; a separate bool represents "owns nothing".
+type Arc struct {
+	Start Key // excluded, unless the arc is the whole circle
+	End   Key // included
+}
+
+// Contains reports whether key is in (Start, End].
+func (a Arc) Contains(key Key) bool {
+	if a.Start == a.End {
+		return true
+	}
+	return Between(a.Start, key, a.End)
+}
+
+// Whole reports whether the arc is the whole circle.
+func (a Arc) Whole() bool { return a.Start == a.End }
+
+// Size returns the number of keys in the arc, modulo 2^256: zero for the whole circle.
+func (a Arc) Size() Key { return a.End.Sub(a.Start) }
+
+// Fraction returns the share of the circle, in (0, 1].
+func (a Arc) Fraction() float64 {
+	if a.Whole() {
+		return 1
+	}
+	return a.Size().Turns()
+}
+
+// Holds reports whether every key of b is in a.
+func (a Arc) Holds(b Arc) bool {
+	if a.Whole() {
+		return true
+	}
+	return !b.Whole() && a.Contains(b.End) && b.Size().Compare(b.End.Sub(a.Start)) <= 0
+}
+
+// String returns "(start, end]" in short hex.
+func (a Arc) String() string { return "(" + a.Start.String() + ", " + a.End.String() + "]" }
+
+// Between reports whether key is in (start, end], clockwise. If start equals end only that point
+// is; for the whole circle use Arc.Contains.
+func Between(start, key, end Key) bool {
+	if start == end {
+		return key == end
+	}
+	if start.Compare(end) < 0 {
+		return start.Compare(key) < 0 && key.Compare(end) <= 0
+	}
+	return start.Compare(key) < 0 || key.Compare(end) <= 0
+}

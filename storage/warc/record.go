@@ -6,9 +6,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 )
 
 // Type is the WARC-Type of a record.
@@ -165,3 +169,114 @@ func hasControl(s string) bool {
 	}
 	return false
 }
+
+// statusOf returns the three digits of a status line, or "-".
+func statusOf(head []byte) string {
+	line, _, _ := bytes.Cut(head, []byte("\n"))
+	_, rest, _ := bytes.Cut(line, []byte(" "))
+	if len(rest) < 3 {
+		return "-"
+	}
+	for _, c := range rest[:3] {
+		if c < '0' || c > '9' {
+			return "-"
+		}
+	}
+	return string(rest[:3])
+}
+
+// mimeOf returns the media type of a response without parameters, or "unk" as in indexes.
+func mimeOf(head []byte) string {
+	const unknown = "unk"
+	for line := range bytes.Lines(head) {
+		name, value, ok := bytes.Cut(line, []byte(":"))
+		if !ok || !bytes.EqualFold(name, []byte("Content-Type")) {
+			continue
+		}
+		if i := bytes.IndexAny(value, ";,"); i >= 0 { // a comma joins repeated headers
+			value = value[:i]
+		}
+		value = bytes.ToLower(bytes.TrimSpace(value))
+		if len(value) == 0 || hasControl(string(value)) {
+			return unknown
+		}
+		return string(value)
+	}
+	return unknown
+}
+
+// warcinfo returns the first record of the file of that name.
+func warcinfo(c Config, name string, now time.Time) []byte {
+	e := NewEncoder(c.Compression)
+	s := e.scratch.Get().(*scratch)
+	for _, f := range []Field{
+		{"software", c.Software},
+		{"format", "WARC File Format 1.1"},
+		{"conformsTo", "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"},
+		{"robots", "classic"},
+		{"hostname", c.Hostname},
+		{"operator", c.Operator},
+		{"isPartOf", c.Prefix},
+	} {
+		if f.Value != "" {
+			s.block = appendField(s.block, f.Name, f.Value)
+		}
+	}
+	var m Members
+	s.begin(TypeWarcinfo, newID(), now)
+	s.field("WARC-Filename", name)
+	s.field("Content-Type", contentTypeFields)
+	s.finish(&m, s.packs, s.block, nil)
+	return bytes.Clone(m.data)
+}
+
+// packer compresses one record after the other: begin, then writes, up to Close.
+type packer interface {
+	// begin starts a record of size bytes, written to dst.
+	begin(dst io.Writer, size int64)
+	io.WriteCloser
+}
+
+// newPackers returns a packer, and one for records too short to compress.
+func newPackers(c Compression) (packs, stores packer) {
+	switch c {
+	case None:
+		return &plainPacker{}, &plainPacker{}
+	case Zstd:
+		z := newZstdPacker()
+		return z, z
+	}
+	return newGzipPacker(gzip.BestSpeed), newGzipPacker(gzip.NoCompression)
+}
+
+type plainPacker struct{ io.Writer }
+
+func (p *plainPacker) begin(dst io.Writer, _ int64) { p.Writer = dst }
+
+// Close implements io.Closer.
+func (*plainPacker) Close() error { return nil }
+
+// gzipPacker writes each record as a member. Requests are stored: half of such a record is
+// incompressible digests and IDs, and the fixed cost of compressing a member equals three
+// kilobytes.
+type gzipPacker struct{ *gzip.Writer }
+
+func newGzipPacker(level int) gzipPacker {
+	z, _ := gzip.NewWriterLevel(nil, level) // the levels are valid, so there is no error
+	return gzipPacker{z}
+}
+
+func (p gzipPacker) begin(dst io.Writer, _ int64) { p.Reset(dst) }
+
+// zstdPacker writes each record as a frame, with its size and a checksum, which the specification
+// requires (WARC zstd 1.0, Zstandard frames).
+type zstdPacker struct{ *zstd.Encoder }
+
+func newZstdPacker() zstdPacker {
+	// The options are valid, so there is no error.
+	z, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(true),
+		zstd.WithWindowSize(ownWindow), zstd.WithLowerEncoderMem(true))
+	return zstdPacker{z}
+}
+
+func (p zstdPacker) begin(dst io.Writer, size int64) { p.ResetContentSize(dst, size) }

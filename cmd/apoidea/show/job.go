@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -141,4 +142,134 @@ func seedsText(s *control.JobSpec) string {
 		return strings.Join(s.URLs, " ")
 	}
 	return fmt.Sprintf("%s and %d more", s.URLs[0], len(s.URLs)-1)
+}
+
+// exampleAfter is the wait in seconds for which progress gives an example.
+const exampleAfter = 10
+
+// waitText describes the deferred hosts of one reason.
+func waitText(w *control.Wait, example bool) string {
+	text := fmt.Sprintf("%s: %s on %s, next in %s", reasonText(w.Reason), words.Counted(w.URLs, "URL"), words.Counted(w.Hosts, "host"), words.Seconds(w.NextS))
+	if len(w.Examples) > 0 && example {
+		text += " (" + exampleText(&w.Examples[0]) + ")"
+	}
+	return text
+}
+
+// Waits describes the deferred hosts of all reasons, each after a semicolon, with an example for
+// long ones, or always.
+func Waits(waits []control.Wait, always bool) string {
+	var text strings.Builder
+	for i := range waits {
+		text.WriteString("; " + waitText(&waits[i], always || waits[i].NextS > exampleAfter))
+	}
+	return text.String()
+}
+
+// reasonText is a reason in a word or two.
+func reasonText(reason string) string {
+	switch reason {
+	case "asked":
+		return "waiting"
+	case "dns":
+		return "DNS failure"
+	case "http_error":
+		return "status 429 or 503"
+	default:
+		return reason
+	}
+}
+
+// exampleText names a host with what it failed with.
+func exampleText(h *control.WaitingHost) string {
+	text := h.Host
+	if h.Why != "" {
+		text += ": " + words.Legible(h.Why)
+	}
+	return text
+}
+
+// putOff counts what waits for longer than the patience.
+func putOff(urls, hosts int64, next float64) string {
+	return fmt.Sprintf("%s on %s, next retry in %s", words.Counted(urls, "URL"), words.Counted(hosts, "host"), words.Seconds(next))
+}
+
+// waitRows are the rows of a status for deferred hosts.
+func waitRows(c *control.Status) (rows [][]string) {
+	for i := range c.Waits {
+		rows = append(rows, []string{"backoff", waitText(&c.Waits[i], true)})
+	}
+	if c.URLsPutOff > 0 {
+		rows = append(rows, []string{"deferred", putOff(c.URLsPutOff, c.HostsPutOff, nextPutOff(c))})
+	}
+	return rows
+}
+
+// nextPutOff is the seconds until the first deferred retry.
+func nextPutOff(c *control.Status) (next float64) {
+	for i := range c.Waits {
+		if at := c.Waits[i].NextPutOffS; at > 0 && (next == 0 || at < next) {
+			next = at
+		}
+	}
+	return next
+}
+
+// PutOff lists the URLs that a finished crawl deferred to a later run, if any.
+func PutOff(out io.Writer, c *control.Status) error {
+	if c.URLsPutOff == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "deferred: %s; the same command retries them\n", putOff(c.URLsPutOff, c.HostsPutOff, nextPutOff(c)))
+	for i := range c.Waits {
+		w := &c.Waits[i]
+		named := int64(0)
+		for j := range w.Examples {
+			e := &w.Examples[j]
+			if e.PutOff == 0 || err != nil {
+				continue
+			}
+			named++
+			_, err = fmt.Fprintf(out, "  %s, %s, in %s\n", exampleText(e), words.Counted(e.PutOff, "URL"), words.Seconds(e.NextS))
+		}
+		if more := w.HostsPutOff - named; more > 0 && err == nil {
+			_, err = fmt.Fprintf(out, "  and %s more (%s)\n", words.Counted(more, "host"), reasonText(w.Reason))
+		}
+	}
+	return err
+}
+
+// OptOutCheck prints whether a URL is opted out, and how its site opts out.
+func OptOutCheck(out io.Writer, o *control.OptOutCheck) error {
+	state := "may be crawled"
+	if o.OptedOut {
+		state = "opted out: " + strings.Join(o.Reasons, "; ")
+	}
+	return words.Table(out, [][]string{
+		{"URL", o.URL},
+		{"state", state},
+		{"to opt out", fmt.Sprintf("publish the line %s in %s or in a TXT record", o.Token, o.WellKnown)},
+		{"to withdraw", fmt.Sprintf("publish the line %s there", o.WithdrawToken)},
+	})
+}
+
+// OptOuts lists the opt-outs of a peer.
+func OptOuts(out io.Writer, o *control.OptOuts) error {
+	var rows [][]string
+	for _, l := range o.Lists {
+		rows = append(rows, []string{"list " + l.From, strconv.Itoa(l.Rules) + " rules"})
+		for _, rule := range l.First {
+			rows = append(rows, []string{"", rule})
+		}
+	}
+	for _, d := range o.Domains {
+		rows = append(rows, []string{"stored for the ring", "domain " + d})
+	}
+	for _, h := range o.Hosts {
+		rows = append(rows, []string{"stored for the ring", "host " + h})
+	}
+	if len(rows) == 0 {
+		rows = append(rows, []string{"none", "this peer has no opt-outs"})
+	}
+	return words.Table(out, rows)
 }

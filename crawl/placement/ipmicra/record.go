@@ -3,7 +3,9 @@ package ipmicra
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"hash/fnv"
+	"iter"
 	"maps"
 	"net/netip"
 	"slices"
@@ -231,4 +233,127 @@ func rank(p netip.Prefix) uint64 {
 	h.Write(a[:])
 	h.Write([]byte{byte(p.Bits())})
 	return binary.BigEndian.Uint64(h.Sum(nil))
+}
+
+// aheadMost bounds the clock differences of peers: records with later times are rejected.
+const aheadMost = time.Hour
+
+// Check rejects changes with times in the future: an epoch that counts more delegations than one
+// for each second since 1970, and future timestamps. Such a record would take precedence over all
+// later ones, for ever if its counter were the maximum; so it can be ahead by an hour at most. The
+// bound depends on the time alone, and not on the present record, so merging stays independent of
+// order; and an accepted record remains acceptable, so records can be handed off. The error is
+// [ErrRecord].
+func (c *Changes) Check(now time.Time) error {
+	for _, s := range c.Subnets {
+		if err := s.Check(now); err != nil {
+			return err
+		}
+	}
+	for _, x := range c.Indexes {
+		if err := x.Check(now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Check rejects a record with times in the future: see [Changes.Check].
+func (s *Subnet) Check(now time.Time) error {
+	last := now.Add(aheadMost)
+	if err := s.Epoch.check(last); err != nil {
+		return fmt.Errorf("%w: subnet %v: %w", ErrRecord, s.Prefix, err)
+	}
+	if s.Since.After(last) {
+		return fmt.Errorf("%w: subnet %v: Since %v is in the future", ErrRecord, s.Prefix, s.Since)
+	}
+	for peer, p := range s.Probes {
+		if p.At.After(last) {
+			return fmt.Errorf("%w: subnet %v: probe by %.20x at %v, in the future", ErrRecord, s.Prefix, peer, p.At)
+		}
+	}
+	return nil
+}
+
+// Check rejects an index with an entry from the future: see [Changes.Check].
+func (x *Index) Check(now time.Time) error {
+	for i := range x.Entries {
+		if err := x.Entries[i].Epoch.check(now.Add(aheadMost)); err != nil {
+			return fmt.Errorf("%w: index entry %v: %w", ErrRecord, x.Entries[i].Prefix, err)
+		}
+	}
+	return nil
+}
+
+func (e *Epoch) check(last time.Time) error {
+	if most := uint64(max(last.Unix(), 1)); e.Counter > most { // not negative
+		return fmt.Errorf("epoch %d, want at most %d", e.Counter, most)
+	}
+	return nil
+}
+
+// Knowledge are the records available to a search. A returned record is valid until the next call,
+// and never modified.
+type Knowledge interface {
+	// Subnet returns the record of a range: nil and true if there is none, false if it must be
+	// requested first.
+	Subnet(p netip.Prefix) (*Subnet, bool)
+	// Index returns the index of a key, in the same way.
+	Index(k Key) (*Index, bool)
+}
+
+// Changes are the additions of a step to records. Each is merged into the record of its key,
+// wherever that is stored; in any order, and repeatedly if necessary.
+type Changes struct {
+	Subnets []*Subnet // records of ranges
+	Indexes []*Index  // entries to be added to lists
+}
+
+// Memory holds all records in one place: the coordinator's of the paper, or one that the crawlers
+// of an experiment share. Not safe for concurrent use.
+type Memory struct {
+	subnets map[netip.Prefix]*Subnet
+	indexes map[Key]*Index
+}
+
+// NewMemory returns an empty Memory.
+func NewMemory() *Memory {
+	return &Memory{subnets: make(map[netip.Prefix]*Subnet), indexes: make(map[Key]*Index)}
+}
+
+// Subnet implements [Knowledge]: all records are available.
+func (m *Memory) Subnet(p netip.Prefix) (*Subnet, bool) { return m.subnets[p], true }
+
+// Index implements [Knowledge]: all records are available.
+func (m *Memory) Index(k Key) (*Index, bool) { return m.indexes[k], true }
+
+// Merge merges changes.
+func (m *Memory) Merge(c Changes) {
+	for _, s := range c.Subnets {
+		old := m.subnets[s.Prefix]
+		if old == nil {
+			old = &Subnet{Prefix: s.Prefix}
+			m.subnets[s.Prefix] = old
+		}
+		old.Merge(s)
+	}
+	for _, x := range c.Indexes {
+		old := m.indexes[x.Key]
+		if old == nil {
+			old = &Index{Key: x.Key}
+			m.indexes[x.Key] = old
+		}
+		old.Merge(x)
+	}
+}
+
+// Subnets iterates over the records in the order of their ranges.
+func (m *Memory) Subnets() iter.Seq[*Subnet] {
+	return func(yield func(*Subnet) bool) {
+		for _, p := range slices.SortedFunc(maps.Keys(m.subnets), netip.Prefix.Compare) {
+			if !yield(m.subnets[p]) {
+				return
+			}
+		}
+	}
 }

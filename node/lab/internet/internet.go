@@ -3,8 +3,10 @@ package internet
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/placement/registry"
@@ -125,4 +127,95 @@ func (n *Internet) Draw(rnd *rand.Rand, peers, sites int) (p, s []int, err error
 		return out
 	}
 	return draw(peers, n.crawls), draw(sites, n.serves), nil
+}
+
+// draws is a random generator seeded by a name: equal names give equal numbers, independent of
+// other draws. It needs no memory and no constructor.
+type draws uint64
+
+// named returns the generator of a name of a few integers.
+func named(seed uint64, name ...uint64) draws {
+	h := mix(seed)
+	for _, n := range name {
+		h = mix(h ^ n)
+	}
+	return draws(h)
+}
+
+// next returns 64 random bits.
+func (d *draws) next() uint64 {
+	*d++
+	return mix(uint64(*d))
+}
+
+// below returns a random number of [0, n).
+func (d *draws) below(n int) int { return int(d.next() >> 1 % uint64(n)) } // n is positive and small
+
+// share returns a random number of [0, 1).
+func (d *draws) share() float64 { return float64(d.next()>>11) / (1 << 53) }
+
+// chance returns true with probability p.
+func (d *draws) chance(p float64) bool { return d.share() < p }
+
+// normal returns a number of the standard normal distribution (Box-Muller).
+func (d *draws) normal() float64 {
+	u := 1 - d.share()
+	return math.Sqrt(-2*math.Log(u)) * math.Cos(2*math.Pi*d.share())
+}
+
+// mix is the finalizer of splitmix64: it spreads a counter over all 64 bits.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Stats describe the RTTs between some hosts.
+type Stats struct {
+	Hosts   int     `json:"hosts"`   // their number
+	Missing float64 `json:"missing"` // fraction of pairs without a value
+	// P10, Median and P90 of all pairs with a value, in milliseconds.
+	P10    float64 `json:"p10_ms"`
+	Median float64 `json:"median_ms"`
+	P90    float64 `json:"p90_ms"`
+}
+
+// statHosts is the number of hosts in Stats.
+const statHosts = 490
+
+// Stats describes the internet by up to 490 of its hosts: all nodes of a matrix or, if there are
+// more, some drawn with a fixed seed; in a synthetic internet half crawlers and half sites.
+func (n *Internet) Stats() Stats {
+	hosts := n.statHosts()
+	st := Stats{Hosts: len(hosts)}
+	var known []time.Duration
+	for a, i := range hosts {
+		for _, j := range hosts[:a] {
+			if d := n.RTT(i, j); d >= 0 {
+				known = append(known, d)
+			}
+		}
+	}
+	if len(known) == 0 {
+		return st
+	}
+	slices.Sort(known)
+	at := func(share float64) float64 {
+		return float64(known[int(share*float64(len(known)-1))].Microseconds()) / 1000
+	}
+	st.P10, st.Median, st.P90 = at(0.1), at(0.5), at(0.9)
+	pairs := len(hosts) * (len(hosts) - 1) / 2
+	st.Missing = 1 - float64(len(known))/float64(pairs)
+	return st
+}
+
+// statHosts returns the hosts in Stats.
+func (n *Internet) statHosts() []int {
+	rnd := rand.New(rand.NewPCG(statHosts, 0x7374617473))
+	if size := n.Size(); size > 0 {
+		return rnd.Perm(size)[:min(size, statHosts)]
+	}
+	p, s, _ := n.Draw(rnd, statHosts/2, statHosts/2) // the internet is unlimited
+	return append(p, s...)
 }

@@ -6,10 +6,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/services/rpc"
 )
 
 // watchBuffer is the number of events that a slow watcher may lag behind before events are dropped.
@@ -134,4 +138,54 @@ func arcStory(e dht.ArcChanged) string {
 
 func arcText(a ring.Arc) string {
 	return fmt.Sprintf("(%.8s, %.8s]", a.Start.Hex(), a.End.Hex())
+}
+
+// AskClock returns the lead of a peer's clock from its report; nil if it provides none.
+func AskClock(ctx context.Context, net *p2p.Net, id peer.ID) *time.Duration {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	begin := time.Now()
+	raw, err := net.Call(ctx, id, ServiceStatus, []byte(askReport))
+	if err != nil {
+		return nil
+	}
+	m, err := decodeReport(raw, id)
+	if err != nil {
+		return nil
+	}
+	if ahead, ok := clockAhead(m, begin, time.Now()); ok {
+		return &ahead
+	}
+	return nil
+}
+
+// clockAhead returns the lead of the clock of a peer that reported between begin and end; false if
+// the report has no time.
+func clockAhead(m *report, begin, end time.Time) (time.Duration, bool) {
+	if m.Time.IsZero() {
+		return 0, false
+	}
+	return m.Time.Sub(begin.Add(end.Sub(begin) / 2).Round(0)), true
+}
+
+// A report takes some milliseconds of processor time in the owner's loop.
+const (
+	// reportEvery is the time between two reports to one peer.
+	reportEvery = 500 * time.Millisecond
+	// reportsAtOnce is the burst of reports without that interval: a wait for the end of a crawl
+	// begins with quick walks.
+	reportsAtOnce = 4
+	// reportWait is the maximum wait of a request for its turn; then it is rejected as busy.
+	reportWait = 2 * time.Second
+)
+
+// waitForReport returns at a peer's turn, or with an error if too many requests are waiting.
+// Reports are delayed and never cached, because two equal walks end a crawl.
+func (v *View) waitForReport(ctx context.Context, from peer.ID) error {
+	r := v.reports.Of(string(from)).Reserve()
+	if r.Delay() > reportWait {
+		r.Cancel()
+		return rpc.Busy("too many report requests")
+	}
+	return loop.Sleep(ctx, r.Delay())
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/storage"
 )
 
 // stallEvery is the interval of checks for progress.
@@ -300,4 +301,29 @@ func prune(dir string) error {
 		errs = append(errs, os.Remove(filepath.Join(dir, name)))
 	}
 	return errors.Join(errs...)
+}
+
+// diskEvery is the interval of free space checks; at 100 MB/s the default reserve lasts longer.
+const diskEvery = time.Second
+
+// MoreRoom is the fix for a reached disk reserve.
+const MoreRoom = "free some space, or start with a lower --disk-reserve (and --forget-limits if limits set raised it)"
+
+// WatchDisk returns an error, which stops the peer, when the disk reserve is reached or the store
+// has failed. Data written before stays valid.
+func WatchDisk(ctx context.Context, dir string, reserve func() uint64, store *storage.Store) error {
+	tick := time.NewTicker(diskEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if err := storage.NewGuard(dir, reserve()).Check(); err != nil {
+				return &control.Error{Kind: control.KindFailed, Text: fmt.Sprintf("stopped: %v; %s; the crawl continues where it stopped", err, MoreRoom)}
+			}
+		case <-store.Failed():
+			return fmt.Errorf("stopped: %w", store.Err())
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }

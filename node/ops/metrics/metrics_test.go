@@ -28,7 +28,7 @@ var update = flag.Bool("update", false, "write docs/metrics.md anew")
 func reading(context.Context) (*Reading, error) {
 	r := &Reading{
 		Services: map[string]Service{"ring": {CallsOut: 1}},
-		Work: worker.Stats{Requests: 7}, DiskFree: 5, Profile: "lab",
+		Work:     worker.Stats{Requests: 7}, DiskFree: 5, Profile: "lab",
 	}
 	r.Work.Outcomes[link.OutcomeOK] = 3
 	r.Status = control.Status{State: "crawling", Version: "1", Network: "main", Counters: control.Counters{Pages: 3}}

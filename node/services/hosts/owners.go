@@ -14,6 +14,7 @@ package hosts
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -26,6 +27,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dedup"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/services/rpc"
@@ -189,4 +191,127 @@ func (w *Owners) SettledChanged() { w.post(func(o *owner.Owner) { o.SettledChang
 
 func (w *Owners) post(fn func(o *owner.Owner)) {
 	w.Spawn(func(context.Context) { w.Post(fn) })
+}
+
+// effects starts the effects of a step. It is called in order, once the step is on disk, and does
+// not block.
+func (w *Owners) effects(r owner.Ready) {
+	for _, p := range r.Places {
+		w.Spawn(func(ctx context.Context) {
+			c := w.deps.Place(ctx, p)
+			w.Post(func(o *owner.Owner) { o.Placed(p.Host, c) })
+		})
+	}
+	for _, offer := range r.Offers {
+		w.Spawn(func(ctx context.Context) { w.offer(ctx, offer) })
+	}
+	for _, id := range r.NeedJobs {
+		w.deps.Jobs.Want(id)
+	}
+	for _, d := range r.Draws {
+		w.Spawn(func(ctx context.Context) {
+			reply, err := w.deps.Jobs.Draw(ctx, d.Job, d.Draw)
+			if err != nil {
+				w.deps.Log.Debug("budget not drawn", "job", d.Job.String(), "err", err)
+			}
+			w.Post(func(o *owner.Owner) { o.Drawn(d, reply) })
+		})
+	}
+	if len(r.Admissions) > 0 {
+		w.deps.Admit(r.Admissions)
+	}
+	if r.Outbox {
+		loop.Wake(w.outbox.wake)
+	}
+}
+
+// offerTimeout bounds an offer; the owner's own timeout is about equal.
+const offerTimeout = 2 * time.Second
+
+// offer offers hosts to a worker, and reports the declined ones to the owner.
+func (w *Owners) offer(ctx context.Context, offer owner.Offer) {
+	to := peer.ID(offer.Worker)
+	var declined []int
+	if to == w.deps.Self {
+		declined = w.deps.OfferOwn(offer.Hosts)
+	} else {
+		var err error
+		if declined, err = w.offerTo(ctx, to, offer.Hosts); err != nil {
+			if refusal, ok := errors.AsType[*calls.Error](err); ok {
+				w.deps.Declined(offer.Worker, refusal.Message)
+			}
+			w.deps.Log.Debug("offer failed", "peer", to, "hosts", len(offer.Hosts), "err", err)
+			declined = make([]int, len(offer.Hosts))
+			for i := range declined {
+				declined[i] = i
+			}
+		}
+	}
+	if len(declined) == 0 {
+		return
+	}
+	hosts := make([]string, len(declined))
+	for k, i := range declined {
+		hosts[k] = offer.Hosts[i]
+	}
+	w.Post(func(o *owner.Owner) { o.Declined(offer.Worker, hosts) })
+}
+
+func (w *Owners) offerTo(ctx context.Context, to peer.ID, hosts []string) ([]int, error) {
+	reply, err := OfferMethod.Call(w.deps.ToWorker(ctx, to), w.deps.Router, to, &wire.Offer{Hosts: hosts})
+	if err != nil {
+		return nil, err
+	}
+	var declined []int
+	for _, i := range reply.GetDeclined() {
+		declined = append(declined, int(i))
+	}
+	return declined, nil
+}
+
+// taken counts input from other peers by job: batches of links, and outcomes. Hosts that arrived or
+// left count under the zero ID. If two ring walks find equal counts, nothing arrived in between.
+// The number of accepted URLs does not suffice: a link to a known page at a smaller depth emits the
+// page's links again.
+type taken map[job.ID]uint64
+
+// links counts a batch of links for the jobs of the accepted ones.
+func (t taken) links(m *wire.Links, reply *wire.LinksReply) {
+	refused := make(map[uint32]struct{}, len(reply.GetBusy())+len(reply.GetMoved()))
+	for _, list := range [][]uint32{reply.GetBusy(), reply.GetMoved()} {
+		for _, i := range list {
+			refused[i] = struct{}{}
+		}
+	}
+	last := -1
+	for i := range m.GetUrl() {
+		n := 0
+		if len(m.GetJob()) > 0 {
+			n = int(m.GetJob()[i])
+		}
+		if _, no := refused[uint32(i)]; no || n == last { // an index of a bounded list
+			continue
+		}
+		last = n
+		t[job.ID(m.GetJobIds()[n])]++
+	}
+}
+
+// reports counts accepted outcomes by job.
+func (t taken) reports(v *owner.Visit) {
+	for id, n := range v.Taken {
+		t[id] += n
+	}
+}
+
+// hosts counts an arrival or departure of hosts.
+func (t taken) hosts() { t[job.ID{}]++ }
+
+// report returns the counts in their wire form.
+func (t taken) report() map[string]uint64 {
+	out := make(map[string]uint64, len(t))
+	for id, n := range t {
+		out[id.String()] = n
+	}
+	return out
 }
