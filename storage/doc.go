@@ -3,7 +3,7 @@
 //
 // # Terms
 //
-// A keyspace is all keys that begin with one prefix byte; keys.go lists every one of them. A batch
+// A keyspace is all keys that begin with one prefix byte; store.go lists every one of them. A batch
 // is a set of changes that becomes visible and durable as a whole. To wait is to block until a
 // batch is on disk; many waits share one fsync (group commit), so a caller applies its batch,
 // continues, and waits only before it acknowledges something.

@@ -20,7 +20,7 @@ type Keyspace struct {
 
 var _ kv.Store = (*Keyspace)(nil)
 
-// Keyspace returns the keyspace of prefix, one of the constants in keys.go.
+// Keyspace returns the keyspace of prefix, one of the constants in store.go.
 func (s *Store) Keyspace(prefix byte) *Keyspace {
 	return &Keyspace{store: s, prefix: prefix}
 }

@@ -330,7 +330,7 @@ func (s *Store) enter() error {
 //	KeyspaceContent dedup           ring position of the digest (32 bytes)
 //	KeyspaceBodies  node/services/crawling   SHA-256 of a body in this peer's archive (32 bytes)
 //	KeyspaceDomains crawl/domain    ring position of the registrable domain (16 bytes), then the layout of its store
-//	KeyspaceFormat  storage         "format": how records are laid out, see format.go
+//	KeyspaceFormat  storage         "format": how records are laid out, see [Format]
 //	KeyspaceHosts   crawl/owner     a kind; of hosts 'h', ring position (16 bytes), then the layout of crawl/owner, keys.go
 //	KeyspaceJobs    crawl/job       ring position of the job (16 bytes), its ID (16 bytes), then the layout of its registry
 //	KeyspaceMeta    node            a name in ASCII: identity, remembered peers, incarnation, listen addresses, known jobs

@@ -183,8 +183,14 @@ func isAbsolute(line []byte) bool {
 	return false
 }
 
-// maxToken bounds the bytes of one token of a sitemap, such as a tag with its attributes.
-const maxToken = 2 << 20
+const (
+	// maxToken bounds the bytes of one token of a sitemap: feeds have whole pages with images in one
+	// text.
+	maxToken = 16 << 20
+	// maxRestarts bounds how often the rest of a sitemap is read once more, after a tag that did not
+	// end.
+	maxRestarts = 20
+)
 
 // entryKinds are the elements of entries, with the element within them that has the URL.
 var entryKinds = map[string]struct {
@@ -227,7 +233,7 @@ type entries struct {
 // sitemapXML adds the entries of an XML sitemap.
 func (x *Extractor) sitemapXML(page *Page, text []byte) error {
 	var at entries
-	z := newXMLTokenizer(bytes.TrimSpace(text))
+	z, restarts := newXMLTokenizer(bytes.TrimSpace(text)), 0
 	for room := true; room; {
 		kind := z.Next()
 		switch kind {
@@ -235,10 +241,14 @@ func (x *Extractor) sitemapXML(page *Page, text []byte) error {
 			if err := z.Err(); !errors.Is(err, io.EOF) {
 				return fmt.Errorf("read sitemap: %w: %w", ErrSitemap, err)
 			}
-			if len(z.Raw()) > 0 {
-				return fmt.Errorf("read sitemap: %w: %w in a tag", ErrSitemap, io.ErrUnexpectedEOF)
+			rest := z.Raw() // an unclosed quote hides what follows
+			if len(rest) == 0 {
+				return nil
 			}
-			return nil
+			if restarts++; restarts > maxRestarts {
+				return fmt.Errorf("read sitemap: %w: over %d tags do not end", ErrSitemap, maxRestarts)
+			}
+			z = newXMLTokenizer(rest[1:])
 		case html.StartTagToken, html.SelfClosingTagToken:
 			prefix, local := at.open(z)
 			if url := at.link(z, local); url != "" {
@@ -325,7 +335,7 @@ func (at *entries) add(raw []byte) {
 // url returns the URL in the text of the element that ends; nil if there is none, or bytes of it
 // are invalid.
 func (at *entries) url() []byte {
-	url := bytes.Trim(at.text, " \t\r\n")
+	url := bytes.Trim(at.text, " \t\r\n\u00a0")
 	invalid := func(r rune) bool {
 		return r == utf8.RuneError || r < ' ' && r != '\t' && r != '\n' && r != '\r'
 	}

@@ -1,7 +1,6 @@
 package extract
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -32,13 +31,16 @@ func TestSitemapsWithFaults(t *testing.T) {
 	}
 }
 
-// TestSitemapEndsInATag checks that an unclosed quote, which hides what is behind it, is reported.
-func TestSitemapEndsInATag(t *testing.T) {
-	var x Extractor
-	var page Page
-	body := "<urlset><url><loc>a</loc></url><a b='c><url><loc>b</loc></url></urlset>"
-	if err := x.Sitemap(&page, site+"sitemap.xml", []byte(body), false); list(page) != "a" || !errors.Is(err, ErrSitemap) {
-		t.Errorf("%q, %v", list(page), err)
+// TestSitemapWithOpenQuote checks that entries after a tag with an unclosed quote are found, and
+// that a token of megabytes does not end the file.
+func TestSitemapWithOpenQuote(t *testing.T) {
+	for _, between := range []string{"<a b='c>", "<p>" + strings.Repeat("x", 3<<20) + "</p>", "<![CDATA[" + strings.Repeat("x", 3<<20) + "]]>"} {
+		var x Extractor
+		var page Page
+		body := "<urlset><url><loc>a</loc></url>" + between + "<url><loc>\u00a0b\u00a0</loc></url></urlset>"
+		if err := x.Sitemap(&page, site+"sitemap.xml", []byte(body), false); list(page) != "a b" || err != nil {
+			t.Errorf("%.20q: %q, %v", between, list(page), err)
+		}
 	}
 }
 

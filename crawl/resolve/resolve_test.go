@@ -132,6 +132,30 @@ func (z *zone) count(name string) int {
 	return n
 }
 
+// TestOldServers: a server that rejects EDNS is asked without it, and an alias that a server does
+// not follow is followed.
+func TestOldServers(t *testing.T) {
+	z := serve(t, map[string][]string{"old.test.": {"60 IN A 192.0.2.1"}, "alias.test.": {"60 IN CNAME old.test."}})
+	z.setAnswer(func(w dns.ResponseWriter, q, reply *dns.Msg) bool {
+		if q.IsEdns0() != nil {
+			reply.Rcode = dns.RcodeFormatError
+		} else if q.Question[0].Name == "alias.test." {
+			rr, _ := dns.NewRR("alias.test. 60 IN CNAME old.test.")
+			reply.Answer = append(reply.Answer, rr)
+		} else {
+			return false
+		}
+		_ = w.WriteMsg(reply)
+		return true
+	})
+	for _, name := range []string{"old.test", "alias.test"} {
+		addrs, err := newResolver(z.addr).Lookup(t.Context(), name)
+		if len(addrs) != 1 || addrs[0].String() != "192.0.2.1" || err != nil {
+			t.Errorf("%s: %v, %v", name, addrs, err)
+		}
+	}
+}
+
 // clock is a time that is moved by hand.
 type clock struct{ offset atomic.Int64 }
 

@@ -20,6 +20,8 @@ const (
 	udpSize = 1232
 	// maxSearch bounds the search domains, as glibc once did.
 	maxSearch = 6
+	// maxAliases bounds the aliases followed for one name where a server does not follow them.
+	maxAliases = 8
 	// rounds is how often the list of servers is tried before a lookup fails.
 	rounds = 2
 )
@@ -46,13 +48,28 @@ func systemServers(file string) (servers, search []string) {
 // askType queries the servers in turn for one type of record until one returns a usable answer.
 // Without addresses and error the servers answered that there is no such record.
 func (r *Resolver) askType(ctx context.Context, name string, qtype uint16) ([]netip.Addr, error) {
+	for aliases := 0; aliases <= maxAliases; aliases++ {
+		reply, err := r.query(ctx, name, qtype)
+		if err != nil {
+			return nil, err
+		}
+		addrs, alias := addresses(reply)
+		if len(addrs) > 0 || alias == "" {
+			return addrs, nil
+		}
+		name = alias
+	}
+	return nil, fmt.Errorf("over %d aliases", maxAliases)
+}
+
+// query queries the servers in turn until one returns a usable answer.
+func (r *Resolver) query(ctx context.Context, name string, qtype uint16) (*dns.Msg, error) {
 	var last error
 	for range rounds {
 		for _, server := range r.servers {
-			query := new(dns.Msg).SetQuestion(dns.Fqdn(name), qtype).SetEdns0(udpSize, false)
-			reply, err := r.exchange(ctx, server, query)
+			reply, err := r.exchange(ctx, server, new(dns.Msg).SetQuestion(dns.Fqdn(name), qtype).SetEdns0(udpSize, false))
 			if err == nil {
-				return addresses(reply), nil
+				return reply, nil
 			}
 			last = fmt.Errorf("server %s: %w", server, plain(err))
 			if ctx.Err() != nil {
@@ -74,6 +91,10 @@ func plain(err error) error {
 // exchange queries one server over UDP, then over TCP if the answer was truncated.
 func (r *Resolver) exchange(ctx context.Context, server string, query *dns.Msg) (*dns.Msg, error) {
 	reply, err := r.roundTrip(ctx, "udp", server, query)
+	if err == nil && reply.Rcode == dns.RcodeFormatError { // an old server that does not know EDNS
+		query.Extra = nil
+		reply, err = r.roundTrip(ctx, "udp", server, query)
+	}
 	if err == nil && reply.Truncated {
 		reply, err = r.roundTrip(ctx, "tcp", server, query)
 	}
@@ -95,10 +116,9 @@ func (r *Resolver) exchange(ctx context.Context, server string, query *dns.Msg) 
 	}
 }
 
-// addresses returns the addresses in an answer, as Go's own resolver does: the server follows
-// aliases.
-func addresses(reply *dns.Msg) []netip.Addr {
-	var addrs []netip.Addr
+// addresses returns the addresses in an answer, or else the last alias if nothing in the answer
+// shows that the server followed it.
+func addresses(reply *dns.Msg) (addrs []netip.Addr, alias string) {
 	for _, rr := range reply.Answer {
 		var addr netip.Addr
 		switch rr := rr.(type) {
@@ -106,12 +126,17 @@ func addresses(reply *dns.Msg) []netip.Addr {
 			addr, _ = netip.AddrFromSlice(rr.A)
 		case *dns.AAAA:
 			addr, _ = netip.AddrFromSlice(rr.AAAA)
+		case *dns.CNAME:
+			alias = rr.Target
 		}
 		if addr.IsValid() && len(addrs) < maxAddrs {
 			addrs = append(addrs, addr.Unmap())
 		}
 	}
-	return addrs
+	if reply.Rcode == dns.RcodeNameError || len(reply.Ns) > 0 {
+		alias = ""
+	}
+	return addrs, alias
 }
 
 func rcodeText(code int) string {

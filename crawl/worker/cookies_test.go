@@ -136,3 +136,25 @@ func TestCookiesAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// TestCookiesReplaced checks that a cookie that each answer replaces does not use up the bound: a
+// cookie of the first answer is sent to the end.
+func TestCookiesReplaced(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		var seeds []string
+		for i := range 60 {
+			seeds = append(seeds, fmt.Sprintf("http://a.example/%d", i))
+		}
+		first := true
+		x := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
+			if first {
+				rw.Header().Set("Set-Cookie", "lang=de; Path=/")
+			} else if !strings.Contains(r.Header.Get("Cookie"), "lang=de") {
+				t.Errorf("%s without the first cookie", r.URL)
+			}
+			first = false
+			rw.Header().Add("Set-Cookie", "session="+strings.Repeat("x", 3000)+"; Path=/")
+		}, seeds)
+		x.crawl()
+	})
+}

@@ -24,7 +24,7 @@
 // In the public profile (--nat-traversal) a peer also asks its router to forward the port (UPnP,
 // NAT-PMP). A worker keeps a slot at two members that relay for it, so that other members can call
 // it as well; a call over a relay waits four seconds for hole punching before it uses the relay
-// (dht/p2p/traversal.go). A member relays for at most 16 peers of its own network, while it has
+// (dht/p2p/reach.go). A member relays for at most 16 peers of its own network, while it has
 // free connections, 256 KiB and two minutes per circuit: enough for requests, not for pages. Relays
 // come from the routing table, so only ring members serve. The status command shows how a peer is
 // reached.

@@ -17,7 +17,7 @@ import (
 )
 
 // maxCookieBytes bounds the cookies of a host in a request, maxStoredCookies the Set-Cookie fields
-// that are stored of it: beyond that all cookies are dropped.
+// of the cookies that are stored of it: beyond that all cookies are dropped.
 const (
 	maxCookieBytes   = 16 << 10
 	maxStoredCookies = 4 * maxCookieBytes
@@ -27,7 +27,8 @@ const (
 // as browsers do, even where RFC 6265 does not allow them: the jar stores them in hexadecimal.
 type cookies struct {
 	jar   *cookiejar.Jar
-	bytes int // of the Set-Cookie fields
+	sizes map[string]int // of the Set-Cookie field of each cookie, in bytes
+	bytes int            // sum of the sizes
 }
 
 // of returns the cookies to send with a request for u, as its Cookie field has them.
@@ -60,14 +61,17 @@ func (cs *cookies) store(u *url.URL, header http.Header) {
 		if field == "" || len(line) > maxStoredCookies || !httpguts.ValidHeaderFieldValue(field) {
 			continue
 		}
-		if cs.bytes += len(line); cs.jar == nil || cs.bytes > maxStoredCookies {
-			cs.bytes = len(line)
+		c, err := http.ParseSetCookie(fmt.Sprintf("c%x=%x;%s", name, field, attributes))
+		if err != nil {
+			continue
+		}
+		id := c.Name + ";" + c.Domain + ";" + c.Path
+		if cs.bytes += len(line) - cs.sizes[id]; cs.jar == nil || cs.bytes > maxStoredCookies {
+			cs.sizes, cs.bytes = make(map[string]int), len(line)
 			cs.jar, _ = cookiejar.New(nil) // never fails
 		}
-		c, err := http.ParseSetCookie(fmt.Sprintf("c%x=%x;%s", name, field, attributes))
-		if err == nil {
-			cs.jar.SetCookies(u, []*http.Cookie{c})
-		}
+		cs.sizes[id] = len(line)
+		cs.jar.SetCookies(u, []*http.Cookie{c})
 	}
 }
 
