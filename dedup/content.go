@@ -17,13 +17,12 @@ import (
 // Key identifies a body: its ring position, or its digest. It must be uniformly distributed.
 type Key [32]byte
 
-// Default limits.
 const (
-	// DefaultClaimTTL is the lifetime of a claim: the time to compress, write and sync a page on a
+	// claimTTL is the lifetime of a claim: the time to compress, write and sync a page on a
 	// slow disk, with a margin.
-	DefaultClaimTTL = 10 * time.Second
-	// DefaultMaxClaims is the maximum number of claims, some 250 bytes each.
-	DefaultMaxClaims = 1 << 16
+	claimTTL = 10 * time.Second
+	// maxClaims is the maximum number of claims, some 250 bytes each.
+	maxClaims = 1 << 16
 )
 
 // Verdict is the result of a claim for a body.
@@ -62,8 +61,7 @@ type Claimant struct {
 // every peer, independent of clocks.
 type Content struct {
 	records kv.Store
-	ttl     time.Duration
-	max     int
+	max     int // maxClaims
 
 	known  *layers // the keys with a record, and a few more
 	gone   int     // approximate number of keys in known whose records were removed
@@ -78,15 +76,9 @@ type claim struct {
 }
 
 // NewContent reads the keys of all records, about a second for a few million, and returns a Content
-// without claims. Zero values mean DefaultClaimTTL and DefaultMaxClaims.
-func NewContent(records kv.Store, ttl time.Duration, maxClaims int) (*Content, error) {
-	if ttl == 0 {
-		ttl = DefaultClaimTTL
-	}
-	if maxClaims == 0 {
-		maxClaims = DefaultMaxClaims
-	}
-	c := &Content{records: records, ttl: ttl, max: maxClaims, claims: map[Key]*list.Element{}}
+// without claims.
+func NewContent(records kv.Store) (*Content, error) {
+	c := &Content{records: records, max: maxClaims, claims: map[Key]*list.Element{}}
 	if err := c.fill(); err != nil {
 		return nil, err
 	}
@@ -133,7 +125,7 @@ func (c *Content) Claim(now time.Time, key Key, by Claimant) (Reply, error) {
 	if len(c.claims) >= c.max {
 		c.forget(c.order.Front())
 	}
-	mine := &claim{key: key, by: by, until: now.Add(c.ttl)}
+	mine := &claim{key: key, by: by, until: now.Add(claimTTL)}
 	c.claims[key] = c.order.PushBack(mine)
 	return Reply{Verdict: New, Until: mine.until}, nil
 }

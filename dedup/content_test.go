@@ -55,11 +55,14 @@ func key(n int) Key {
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func newContent(t testing.TB, m *memory, maxClaims int) *Content {
+func newContent(t testing.TB, m *memory, most int) *Content {
 	t.Helper()
-	c, err := NewContent(m, 10*time.Second, maxClaims)
+	c, err := NewContent(m)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if most > 0 {
+		c.max = most
 	}
 	return c
 }
@@ -249,7 +252,7 @@ func TestDiskErrorsComeThrough(t *testing.T) {
 	m.fails = errors.New("disk broke")
 	_, claimErr := c.Claim(start, key(1), Claimant{})
 	_, confirmErr := c.Confirm(key(2), Record{URL: "u", Date: start})
-	_, newErr := NewContent(m, 0, 0)
+	_, newErr := NewContent(m)
 	for name, err := range map[string]error{"Claim": claimErr, "Confirm": confirmErr, "NewContent": newErr} {
 		if !errors.Is(err, m.fails) {
 			t.Errorf("%s: %v", name, err)

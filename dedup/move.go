@@ -12,10 +12,9 @@ import (
 )
 
 // Import merges records of other owners, or of replicas: of two records of a body the smaller wins,
-// so the result does not depend on order or repetition. changed is the number of records that are
-// new or replaced. The error names a malformed record; those before it are imported. The import is
-// one batch; wait is never nil.
-func (c *Content) Import(kvs []kv.Record) (changed int, wait func() error, err error) {
+// so the result does not depend on order or repetition. The error names a malformed record; those
+// before it are imported. The import is one batch; wait is never nil.
+func (c *Content) Import(kvs []kv.Record) (wait func() error, err error) {
 	m := merge{content: c, news: make(map[Key]news)}
 	for _, rec := range kvs {
 		if err = m.takeRaw(rec); err != nil {
@@ -24,10 +23,7 @@ func (c *Content) Import(kvs []kv.Record) (changed int, wait func() error, err e
 		}
 	}
 	wait, failed := m.write()
-	if failed != nil {
-		m.news = nil
-	}
-	return len(m.news), wait, errors.Join(err, failed)
+	return wait, errors.Join(err, failed)
 }
 
 // Remove deletes the records at positions in [lo, hi) after another owner has them on disk; a zero

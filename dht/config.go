@@ -25,12 +25,6 @@ type Config struct {
 	// the time to detect a silent failure of a neighbor, except the predecessor, which is probed every
 	// 2 s.
 	MaxInterval time.Duration
-	// CallTimeout is the timeout of a call; default 2 s.
-	CallTimeout time.Duration
-	// SuspectGap is the delay before a peer that did not answer is retried; default 500 ms.
-	SuspectGap time.Duration
-	// DeadFor is how long gossip about a dead peer is ignored; default 60 s.
-	DeadFor time.Duration
 	// TakeOver is the delay before this peer serves the arc of a dead predecessor, counted from the
 	// second unanswered call: one lease TTL, 8 s by default, so that a predecessor wrongly taken for
 	// dead has stopped.
@@ -39,11 +33,6 @@ type Config struct {
 	// it remembers; default 20 s. When a whole ring restarts, no peer then serves the arc of a peer
 	// that is about to return.
 	RejoinGrace time.Duration
-	// Pause is the delay of a tick from which the peer assumes that it was suspended, and confirms its
-	// position before it serves again. Default half of TakeOver, 4 s, at least 1 s. The peer wakes
-	// twice in that time, so it detects a suspension after at most 1.5 times Pause, before another
-	// peer may serve its arc.
-	Pause time.Duration
 	// Origin returns the network that a peer is connected from; peers of one origin share quotas. An
 	// empty result means unknown, as in a private network. Nil: always unknown.
 	Origin func(id peer.ID) string
@@ -54,12 +43,6 @@ type Config struct {
 	// min; Demote is how long a member must be observed as private before it becomes a worker, default
 	// 1 min.
 	Promote, Demote time.Duration
-	// LookupCalls is the maximum number of calls of one lookup; default 16.
-	LookupCalls int
-	// ArcCache is the maximum number of cached arcs; default 4096 (about 250 bytes each).
-	ArcCache int
-	// MaxCalls is the maximum number of calls in flight for ring maintenance; default 64.
-	MaxCalls int
 	// Seed seeds jitter and random choices. Equal seeds and inputs give equal behavior.
 	Seed uint64
 	// Found lets a peer without known peers serve the whole circle: it founds a ring, or continues
@@ -73,15 +56,29 @@ type Config struct {
 	Now func() time.Time
 }
 
-// leastPause is the minimum default of Pause.
-const leastPause = time.Second
+const (
+	// callTimeout is the timeout of a call.
+	callTimeout = lookup.DefaultTimeout
+	// suspectGap is the delay before a peer that did not answer is retried.
+	suspectGap = 500 * time.Millisecond
+	// deadFor is how long gossip about a dead peer is ignored.
+	deadFor = time.Minute
+	// maxArcs is the maximum number of cached arcs, of about 250 bytes each.
+	maxArcs = 4096
+	// maxCalls is the maximum number of calls in flight for ring maintenance.
+	maxCalls = 64
+)
+
+// pause is the delay of a tick from which the peer assumes that it was suspended, and confirms its
+// position before it serves again. The peer wakes twice in that time, so it detects a suspension
+// after at most 1.5 times as long, before another peer may serve its arc.
+func (c *Config) pause() time.Duration { return max(c.TakeOver/2, time.Second) }
 
 // DefaultConfig returns the defaults that the fields document.
 func DefaultConfig() Config {
 	return Config{
-		R: ring.DefaultR, Interval: time.Second, MaxInterval: 5 * time.Second, CallTimeout: lookup.DefaultTimeout,
-		SuspectGap: 500 * time.Millisecond, DeadFor: time.Minute, TakeOver: 8 * time.Second, RejoinGrace: 20 * time.Second,
-		Pause: 4 * time.Second, Promote: 15 * time.Minute, Demote: time.Minute, LookupCalls: lookup.DefaultCalls, ArcCache: 4096, MaxCalls: 64,
+		R: ring.DefaultR, Interval: time.Second, MaxInterval: 5 * time.Second,
+		TakeOver: 8 * time.Second, RejoinGrace: 20 * time.Second, Promote: 15 * time.Minute, Demote: time.Minute,
 	}
 }
 
@@ -92,12 +89,10 @@ func (c Config) Validate() error {
 		return fmt.Errorf("leaf set R: %d, expected 1 to %d", c.R, maxR)
 	case c.Interval < 0 || c.MaxInterval < 0 || c.MaxInterval > 0 && c.MaxInterval < c.Interval:
 		return fmt.Errorf("MaxInterval %v is less than Interval %v", c.MaxInterval, c.Interval)
-	case c.CallTimeout < 0 || c.SuspectGap < 0 || c.DeadFor < 0 || c.TakeOver < 0 || c.RejoinGrace < 0 || c.Pause < 0:
-		return fmt.Errorf("CallTimeout, SuspectGap, DeadFor, TakeOver, RejoinGrace, Pause: negative duration")
+	case c.TakeOver < 0 || c.RejoinGrace < 0:
+		return fmt.Errorf("TakeOver, RejoinGrace: negative duration")
 	case c.Promote < 0 || c.Demote < 0:
 		return fmt.Errorf("durations Promote and Demote: negative")
-	case c.LookupCalls < 0 || c.ArcCache < 0 || c.MaxCalls < 0:
-		return fmt.Errorf("LookupCalls, ArcCache, MaxCalls: negative number")
 	}
 	return nil
 }
@@ -110,17 +105,10 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.R, d.R)
 	orDefault(&c.Interval, d.Interval)
 	orDefault(&c.MaxInterval, max(d.MaxInterval, c.Interval))
-	orDefault(&c.CallTimeout, d.CallTimeout)
-	orDefault(&c.SuspectGap, d.SuspectGap)
-	orDefault(&c.DeadFor, d.DeadFor)
 	orDefault(&c.TakeOver, d.TakeOver)
 	orDefault(&c.RejoinGrace, d.RejoinGrace)
-	orDefault(&c.Pause, max(c.TakeOver/2, leastPause))
 	orDefault(&c.Promote, d.Promote)
 	orDefault(&c.Demote, d.Demote)
-	orDefault(&c.LookupCalls, d.LookupCalls)
-	orDefault(&c.ArcCache, d.ArcCache)
-	orDefault(&c.MaxCalls, d.MaxCalls)
 	if c.Now == nil {
 		c.Now = time.Now
 	}

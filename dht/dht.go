@@ -74,7 +74,7 @@ func (d *DHT) Run(ctx context.Context) error {
 	defer calls.Wait()
 	defer cancel()
 
-	slots := make(chan struct{}, d.cfg.MaxCalls)
+	slots := make(chan struct{}, maxCalls)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -238,7 +238,7 @@ func (d *DHT) relay(ctx context.Context, target peer.ID) (*wire.Message, error) 
 	default:
 		return refusal(wire.Reason_REASON_BUSY, "too many relayed pings"), nil
 	}
-	_, err := d.call(ctx, to, pingRequest(""), d.cfg.CallTimeout/2)
+	_, err := d.call(ctx, to, pingRequest(""), callTimeout/2)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -266,7 +266,7 @@ func (d *DHT) Join(ctx context.Context, entries []Peer) error {
 	var asking sync.WaitGroup
 	for i, entry := range entries {
 		asking.Go(func() {
-			answer, err := d.call(ctx, entry, entryRequest(d.Self()), d.cfg.CallTimeout)
+			answer, err := d.call(ctx, entry, entryRequest(), callTimeout)
 			switch {
 			case err != nil:
 				errs[i] = fmt.Errorf("entry %s: %w", entry, err)
@@ -436,9 +436,6 @@ func (d *DHT) Snapshot() ([]byte, error) {
 	return read(d, (*Ring).Snapshot).Bytes()
 }
 
-// maxWalk is the maximum number of steps of a walk around the ring.
-const maxWalk = 1 << 17
-
 // ErrNoOwner reports a lookup that found no owner of the key within its limit of calls.
 var ErrNoOwner = lookup.ErrNoOwner
 
@@ -451,12 +448,12 @@ type Lookup = lookup.Found
 // filled in.
 func (d *DHT) Lookup(ctx context.Context, key ring.Key) (Lookup, error) {
 	search := readNow(d, func(r *Ring) *lookup.Search { return r.Search(key) })
-	lookup.Drive(ctx, d.transport.Call, search, d.cfg.CallTimeout)
+	lookup.Drive(ctx, d.transport.Call, search, callTimeout)
 	found, err := search.Found()
 	if err != nil && ctx.Err() == nil {
 		near, nearErr := d.members.Closest(ctx, key)
 		search.Add(near...)
-		lookup.Drive(ctx, d.transport.Call, search, d.cfg.CallTimeout)
+		lookup.Drive(ctx, d.transport.Call, search, callTimeout)
 		if found, err = search.Found(); err != nil && nearErr != nil {
 			err = fmt.Errorf("%w; closest peers: %w", err, nearErr)
 		}
@@ -475,27 +472,6 @@ func (d *DHT) Lookup(ctx context.Context, key ring.Key) (Lookup, error) {
 		}
 	})
 	return found, err
-}
-
-// Walk visits the owners clockwise around the circle, from this peer's successor to the peer
-// itself. It stops when visit returns false, or with an error if the ring cannot be followed.
-func (d *DHT) Walk(ctx context.Context, visit func(Lookup) bool) error {
-	self := d.Self()
-	at := self.Key()
-	for range maxWalk {
-		next, err := d.Lookup(ctx, after(at))
-		if err != nil {
-			return fmt.Errorf("walk from %s: %w", at, err)
-		}
-		if !visit(next) || next.Owner.ID == self.ID {
-			return nil
-		}
-		if ring.Between(at, self.Key(), next.Owner.Key()) {
-			return fmt.Errorf("walk from %s: %s does not list this peer", at, next.Owner)
-		}
-		at = next.Owner.Key()
-	}
-	return errors.New("walk: ring does not close")
 }
 
 // after returns the key after k: its owner is the successor of a peer at k.

@@ -18,7 +18,7 @@ func FuzzHandle(f *testing.F) {
 	said := &wire.Neighbours{Self: other.Wire(), State: wire.State_STATE_SERVING, Predecessors: member.Wire([]Peer{NewPeer("third", nil)})}
 	key := ring.HostKey("a.example")
 	for _, m := range []*wire.Message{
-		stabilizeRequest(said), leaveRequest(said), lookup.New("other", key, nil, 1).Request(), entryRequest(other), pingRequest("third"), pingResponse(true),
+		stabilizeRequest(said), lookup.New("other", key, nil, 1).Request(), entryRequest(), pingRequest("third"), pingResponse(true),
 		attachRequest(other, false), attachResponse(true, []Peer{other}),
 	} {
 		data, err := wire.Encode(m)

@@ -55,7 +55,7 @@ func (k *seeker) heal(now time.Time) {
 	far = slices.DeleteFunc(far, func(p Peer) bool { return k.neighborhood.leaves.Contains(p.Key()) })
 	if k.search == nil && len(far) > 0 {
 		p := far[k.rnd.IntN(len(far))]
-		k.search = lookup.New(k.self.ID, after(k.self.Key()), []Peer{p}, k.cfg.LookupCalls).Believe()
+		k.search = lookup.New(k.self.ID, after(k.self.Key()), []Peer{p}, lookup.DefaultCalls).Believe()
 		k.pump(now)
 	}
 }
@@ -81,7 +81,7 @@ func (k *seeker) join(now time.Time, entries []Peer) {
 
 func (k *seeker) anew(now time.Time, seeds []Peer) {
 	seeds = slices.Concat(seeds, k.table.Nearest(k.self.Key(), nearestAsked), k.neighborhood.members())
-	k.search = lookup.New(k.self.ID, after(k.self.Key()), seeds, k.cfg.LookupCalls).Believe()
+	k.search = lookup.New(k.self.ID, after(k.self.Key()), seeds, lookup.DefaultCalls).Believe()
 	k.pump(now)
 }
 
@@ -172,7 +172,7 @@ type blame struct {
 // maxBlamed is the maximum number of such counters.
 const maxBlamed = 256
 
-// silentAtMost is the number of unanswering peers that a peer may name within DeadFor before its
+// silentAtMost is the number of unanswering peers that a peer may name within deadFor before its
 // reports are ignored: two leaf sets, all of which may have died.
 func (i *introducer) silentAtMost() int { return 4 * i.cfg.R }
 
@@ -188,7 +188,7 @@ func (i *introducer) named(now time.Time, by peer.ID, peers []Peer) {
 func (i *introducer) blame(now time.Time, by peer.ID) {
 	b := i.blamed[by]
 	if !now.Before(b.until) {
-		b = blame{until: now.Add(i.cfg.DeadFor)}
+		b = blame{until: now.Add(deadFor)}
 	}
 	if b.silent++; len(i.blamed) >= maxBlamed {
 		clear(i.blamed)
@@ -238,20 +238,20 @@ func (i *introducer) failed(now time.Time, to Peer) {
 		return
 	}
 	if c.failures++; c.failures < 2 {
-		c.retry = now.Add(i.cfg.SuspectGap)
+		c.retry = now.Add(suspectGap)
 		return
 	}
 	i.candidates.drop(to.Key())
 	switch c.by {
 	case "":
 	case c.peer.ID:
-		i.silent.rest(now, c.peer.ID, 4*i.cfg.SuspectGap)
+		i.silent.rest(now, c.peer.ID, 4*suspectGap)
 	default:
 		i.blame(now, c.by)
 	}
-	rest := i.cfg.DeadFor
+	rest := deadFor
 	if i.serving.state == Joining {
-		rest = 4 * i.cfg.SuspectGap // it may be about to start, like us
+		rest = 4 * suspectGap // it may be about to start, like us
 	}
 	i.dead.set(now, c.peer, rest)
 }

@@ -247,7 +247,7 @@ func TestIntroducerAsksTwice(t *testing.T) {
 	if len(p.Ready().Calls) != 0 {
 		t.Error("called again at once")
 	}
-	in.retry(start.Add(p.cfg.SuspectGap))
+	in.retry(start.Add(suspectGap))
 	if len(p.Ready().Calls) != 1 {
 		t.Error("not called again")
 	}
@@ -444,7 +444,7 @@ func TestGoodbyesRest(t *testing.T) {
 	events := func(during time.Duration) (n int) {
 		for end := now.Add(during); now.Before(end); now = now.Add(10 * time.Millisecond) {
 			r.Handle(now, p.ID, stabilizeRequest(&wire.Neighbours{Self: p.Wire(), State: wire.State_STATE_JOINING}))
-			r.Handle(now, p.ID, wire.New(&wire.Message_LeaveRequest{LeaveRequest: &wire.LeaveRequest{Sender: &wire.Neighbours{Self: p.Wire(), State: wire.State_STATE_LEAVING}}}))
+			r.Handle(now, p.ID, wire.New(&wire.Message_StabilizeRequest{StabilizeRequest: &wire.StabilizeRequest{Sender: &wire.Neighbours{Self: p.Wire(), State: wire.State_STATE_LEAVING}}}))
 			for _, e := range r.Ready().Events {
 				if _, ok := e.(PeerLeft); ok {
 					n++
@@ -490,7 +490,7 @@ func TestStepDownIsAttached(t *testing.T) {
 	r.Tick(now)
 	p := NewPeer("caller", nil)
 	r.Handle(now, p.ID, stabilizeRequest(&wire.Neighbours{Self: p.Wire(), State: wire.State_STATE_JOINING}))
-	r.Handle(now, p.ID, wire.New(&wire.Message_LeaveRequest{LeaveRequest: &wire.LeaveRequest{Sender: &wire.Neighbours{Self: p.Wire(), State: wire.State_STATE_LEAVING}}}))
+	r.Handle(now, p.ID, wire.New(&wire.Message_StabilizeRequest{StabilizeRequest: &wire.StabilizeRequest{Sender: &wire.Neighbours{Self: p.Wire(), State: wire.State_STATE_LEAVING}}}))
 	r.Handle(now, p.ID, wire.New(&wire.Message_AttachRequest{AttachRequest: &wire.AttachRequest{Sender: p.Wire()}}))
 	if list := r.Attached(); len(list) != 1 || len(r.members()) != 0 {
 		t.Errorf("attached: %v", list)
@@ -527,7 +527,7 @@ func TestNamersAreBlamed(t *testing.T) {
 	if name(now, "honest", 2*p.cfg.R) != 2*p.cfg.R || name(now, "honest", 1) != 1 {
 		t.Error("one whose leaf set is dead is not listened to any more")
 	}
-	if name(now.Add(p.cfg.DeadFor), "liar", 1) != 1 {
+	if name(now.Add(deadFor), "liar", 1) != 1 {
 		t.Error("it is never listened to again")
 	}
 	for i := range 10 * maxBlamed {
@@ -562,7 +562,7 @@ func TestJoinersCallBack(t *testing.T) {
 		now = now.Add(100 * time.Millisecond)
 		said.State = states[i%len(states)]
 		answer(nil, errors.New("no answer"))
-		r.Handle(now, p.ID, wire.New(&wire.Message_LeaveRequest{LeaveRequest: &wire.LeaveRequest{Sender: said}})) // a goodbye that is none
+		r.Handle(now, p.ID, wire.New(&wire.Message_StabilizeRequest{StabilizeRequest: &wire.StabilizeRequest{Sender: said}})) // a goodbye that is none
 	}
 	said.State = wire.State_STATE_SERVING
 	if is, _ := r.Leaf(p.ID); is || called == 0 || called > 25 {

@@ -28,7 +28,7 @@ func TestSleeperDoesNotAnswerFromBefore(t *testing.T) {
 		serves bool
 	}{
 		{"a moment", time.Second, true},
-		{"as long as a tick may be late", cfg.Pause - 500*time.Millisecond, true},
+		{"as long as a tick may be late", cfg.TakeOver/2 - 500*time.Millisecond, true},
 		{"the time after which another takes over", cfg.TakeOver, false},
 		{"a night", 8 * time.Hour, false},
 	} {

@@ -155,12 +155,6 @@ func (r *Ring) Handle(now time.Time, from peer.ID, req *wire.Message) *wire.Mess
 		}
 		r.listener.called(now, body.StabilizeRequest.GetSender(), r.doubted == 0)
 		return stabilizeResponse(r.exchange.neighboursTo(now, ring.PeerKey([]byte(from))))
-	case *wire.Message_LeaveRequest:
-		if peer.ID(body.LeaveRequest.GetSender().GetSelf().GetId()) != from {
-			return refusal(wire.Reason_REASON_INVALID, "sender does not match the connection")
-		}
-		r.listener.called(now, body.LeaveRequest.GetSender(), r.doubted == 0)
-		return leaveResponse()
 	case *wire.Message_AttachRequest:
 		if peer.ID(body.AttachRequest.GetSender().GetId()) != from {
 			return refusal(wire.Reason_REASON_INVALID, "sender does not match the connection")
@@ -247,7 +241,7 @@ func (r *Ring) Notice(now time.Time) bool {
 // late reports whether now is so long after the requested tick that the peer must have been
 // suspended.
 func (r *Ring) late(now time.Time) bool {
-	return !r.wake.IsZero() && now.Sub(r.wake) > r.cfg.Pause && r.state != Leaving
+	return !r.wake.IsZero() && now.Sub(r.wake) > r.cfg.pause() && r.state != Leaving
 }
 
 // begin opens every input. A peer that wakes much too late was suspended: others may have taken
@@ -291,7 +285,7 @@ func (r *Ring) finish(now time.Time) {
 			r.wakeAt(at)
 		}
 	}
-	r.wakeAt(now.Add(r.cfg.Pause / 2)) // so that a suspension is detected soon
+	r.wakeAt(now.Add(r.cfg.pause() / 2)) // so that a suspension is detected soon
 	if r.wake.Before(now) {
 		r.wake = now
 	}
@@ -347,7 +341,7 @@ func newParts(cfg Config, self Peer, table Table) parts {
 	}
 	p.routes = &routes{
 		step: s, dead: p.dead, attach: p.attach, neighborhood: p.neighborhood, serving: p.serving, table: table,
-		inTable: map[ring.Key]struct{}{}, learnt: ring.NewArcCache[Peer](cfg.ArcCache),
+		inTable: map[ring.Key]struct{}{}, learnt: ring.NewArcCache[Peer](maxArcs),
 	}
 	p.attacher = &attacher{step: s, contacts: p.contacts, attach: p.attach, pace: p.pace, serving: p.serving}
 	p.seeker = &seeker{
@@ -380,20 +374,12 @@ func stabilizeResponse(sender *wire.Neighbours) *wire.Message {
 	return wire.New(&wire.Message_StabilizeResponse{StabilizeResponse: &wire.StabilizeResponse{Sender: sender}})
 }
 
-func leaveRequest(sender *wire.Neighbours) *wire.Message {
-	return wire.New(&wire.Message_LeaveRequest{LeaveRequest: &wire.LeaveRequest{Sender: sender}})
-}
-
-func leaveResponse() *wire.Message {
-	return wire.New(&wire.Message_LeaveResponse{LeaveResponse: &wire.LeaveResponse{}})
-}
-
 func nextHopResponse(r *wire.NextHopResponse) *wire.Message {
 	return wire.New(&wire.Message_NextHopResponse{NextHopResponse: r})
 }
 
-func entryRequest(sender Peer) *wire.Message {
-	return wire.New(&wire.Message_EntryRequest{EntryRequest: &wire.EntryRequest{Sender: sender.Wire()}})
+func entryRequest() *wire.Message {
+	return wire.New(&wire.Message_EntryRequest{EntryRequest: &wire.EntryRequest{}})
 }
 
 func entryResponse(r *wire.EntryResponse) *wire.Message {

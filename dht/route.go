@@ -131,7 +131,7 @@ func (t *routes) Search(key ring.Key) *lookup.Search {
 	if ok && owner.ID == t.self.ID {
 		return lookup.Known(Lookup{Key: key, Owner: owner, Arc: arc, Serving: t.serving.Serves(key)})
 	}
-	s := lookup.New(t.self.ID, key, nil, t.cfg.LookupCalls)
+	s := lookup.New(t.self.ID, key, nil, lookup.DefaultCalls)
 	if !ok {
 		arc, owner, ok = t.beyond(key)
 	}

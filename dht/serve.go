@@ -104,7 +104,7 @@ func (v *serving) mayServe(now time.Time) bool {
 		v.ready = now
 	}
 	// Two call timeouts; a peer that keeps naming new candidates cannot block longer.
-	return len(v.candidates.list) == 0 || now.Sub(v.ready) >= 2*v.cfg.CallTimeout+v.cfg.SuspectGap
+	return len(v.candidates.list) == 0 || now.Sub(v.ready) >= 2*callTimeout+suspectGap
 }
 
 // acknowledged reports whether our successor lists us as its predecessor.
@@ -388,10 +388,10 @@ func (o *roles) goodbyes(now time.Time) []Call {
 	o.guests.Clear()
 	var calls []Call
 	for _, p := range o.neighborhood.members() {
-		calls = append(calls, Call{To: p, Timeout: o.cfg.CallTimeout, Request: leaveRequest(o.exchange.neighbours(now))})
+		calls = append(calls, Call{To: p, Timeout: callTimeout, Request: stabilizeRequest(o.exchange.neighbours(now))})
 	}
 	for _, p := range o.attach.Clear() {
-		calls = append(calls, Call{To: p, Timeout: o.cfg.CallTimeout, Request: attachRequest(o.self, true)})
+		calls = append(calls, Call{To: p, Timeout: callTimeout, Request: attachRequest(o.self, true)})
 	}
 	return calls
 }

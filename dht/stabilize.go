@@ -178,7 +178,7 @@ func (l *listener) called(now time.Time, said *wire.Neighbours, fresh bool) {
 		l.dead.drop(p)
 		l.introducer.consider(now, p.ID, []Peer{p})
 	}
-	if n != nil && !n.proven && now.Sub(n.asked) >= l.cfg.SuspectGap {
+	if n != nil && !n.proven && now.Sub(n.asked) >= suspectGap {
 		l.exchange.ask(now, n)
 	}
 }
@@ -199,7 +199,7 @@ func (l *listener) receive(now time.Time, said *wire.Neighbours, fresh bool) {
 	}
 	if said.GetState() == wire.State_STATE_WORKER {
 		l.suspicion.left(now, p)
-		l.dead.goodbye(now, p, l.cfg.DeadFor)
+		l.dead.goodbye(now, p, deadFor)
 		return
 	}
 	if l.guests.Drop(p.ID) { // it is a ring peer now

@@ -90,7 +90,7 @@ func (s *step) call(to Peer, req *wire.Message, fl inFlight) {
 	s.lastCall++
 	fl.to = to
 	s.calls[s.lastCall] = fl
-	s.out = append(s.out, Call{ID: s.lastCall, To: to, Request: req, Timeout: s.cfg.CallTimeout})
+	s.out = append(s.out, Call{ID: s.lastCall, To: to, Request: req, Timeout: callTimeout})
 }
 
 // farewell sends a goodbye to a ring peer that this worker is attached to.

@@ -11,7 +11,7 @@ import (
 )
 
 // Failure detection: one unanswered call makes a leaf peer suspect and is repeated after
-// SuspectGap; after the second a third peer, a neighbor of the suspect, is asked to ping it, and
+// suspectGap; after the second a third peer, a neighbor of the suspect, is asked to ping it, and
 // then another. If one of them succeeds, the peer stays and is retried; otherwise it is dead.
 
 // thirdsAsked is the number of third peers asked before a suspect is removed. Among 32 peers with
@@ -37,7 +37,7 @@ func (u *suspicion) unreachable(now time.Time, id peer.ID) {
 	if n := u.neighborhood.byID(id); n != nil {
 		u.exchange.ask(now, n)
 	} else {
-		u.dead.set(now, Peer{ID: id}, u.cfg.DeadFor)
+		u.dead.set(now, Peer{ID: id}, deadFor)
 	}
 	u.routes.learnt.Forget(ring.PeerKey([]byte(id)))
 }
@@ -50,7 +50,7 @@ func (u *suspicion) failed(now time.Time, to Peer) {
 			u.emit(PeerSuspect{n.peer})
 		}
 		if n.failures < 2 {
-			n.retry = now.Add(u.cfg.SuspectGap)
+			n.retry = now.Add(suspectGap)
 			return
 		}
 		if n.failures == 2 {
@@ -63,7 +63,7 @@ func (u *suspicion) failed(now time.Time, to Peer) {
 }
 
 // watchEvery is the silence after which the predecessor is probed, because we take over its arc:
-// with CallTimeout, SuspectGap and TakeOver an arc is served again 12.5 s after its owner failed. A
+// with callTimeout, suspectGap and TakeOver an arc is served again 12.5 s after its owner failed. A
 // quiet ring makes 0.9 calls per peer and second with it, 0.6 without.
 const watchEvery = 2 * time.Second
 
@@ -143,7 +143,7 @@ func (u *suspicion) died(now time.Time, n *neighbor) {
 	if u.neighborhood.leaves.Predecessor() == n.peer.Key() {
 		u.serving.fences[n.peer.ID] = n.unanswered.Add(u.cfg.TakeOver)
 	}
-	u.dead.set(now, n.peer, u.cfg.DeadFor)
+	u.dead.set(now, n.peer, deadFor)
 	u.remove(now, n.peer)
 	u.contacts.remember(n.peer)
 	u.seeker.neighborLost(now)
@@ -154,7 +154,7 @@ func (u *suspicion) died(now time.Time, n *neighbor) {
 // wait for.
 func (u *suspicion) left(now time.Time, p Peer) {
 	if n := u.neighborhood.peers[p.Key()]; n != nil {
-		u.dead.goodbye(now, p, u.cfg.DeadFor)
+		u.dead.goodbye(now, p, deadFor)
 		u.remove(now, p)
 		u.resting.rest(now, p.ID, u.cfg.Interval)
 		u.emit(PeerLeft{p, n.proven})

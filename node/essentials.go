@@ -18,6 +18,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/node/datadir"
+	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/ops/limits"
 	"github.com/apoidea/apoidea/node/services/crawling"
 	"github.com/apoidea/apoidea/node/services/jobs"
@@ -69,12 +71,7 @@ func newEssentialsKeeper(kept kv.Store, dir string, log *slog.Logger) *essential
 }
 
 // schedule schedules a write of the copy. It does not block.
-func (k *essentialsKeeper) schedule() {
-	select {
-	case k.changed <- struct{}{}:
-	default:
-	}
-}
+func (k *essentialsKeeper) schedule() { loop.Wake(k.changed) }
 
 // run writes the copy after each change, until ctx ends.
 func (k *essentialsKeeper) run(ctx context.Context) error {
@@ -118,16 +115,10 @@ func WriteEssentials(dir string, kept map[string][]byte) error {
 	if err != nil {
 		return err
 	}
-	tmp := filepath.Join(dir, EssentialsFile+".new")
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
+	if err := datadir.Replace(filepath.Join(dir, EssentialsFile), raw); err != nil {
 		return fmt.Errorf("copy of identity and jobs: %w", err)
 	}
-	_, werr := f.Write(raw)
-	if err := errors.Join(werr, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("copy of identity and jobs: %w", err)
-	}
-	return os.Rename(tmp, filepath.Join(dir, EssentialsFile))
+	return nil
 }
 
 // ReadEssentials reads the copy: records about the peer by name.

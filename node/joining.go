@@ -92,10 +92,7 @@ func (r *ringServices) leavesChanged() {
 		}
 	}
 	r.net.Protect(neighbours, others)
-	select {
-	case r.changed <- struct{}{}:
-	default:
-	}
+	loop.Wake(r.changed)
 }
 
 func idsOf(lists ...[]dht.Peer) (ids []peer.ID) {

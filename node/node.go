@@ -277,7 +277,7 @@ func (n *Node) buildServices() (err error) {
 	}
 	if n.domains, err = politeness.NewDomains(politeness.DomainsDeps{
 		Records: n.ship.Space(storage.KeyspaceDomains), Hosts: n.cfg.DomainHosts, Router: n.router,
-		Settled: n.keeping.Settled, Prove: n.wishes.Prove, Spread: n.wishes.Spread, Spawn: n.spawn, Log: n.log,
+		Settled: n.keeping.Settled, Prove: n.wishes.Prove, Spread: n.wishes.Spread, Log: n.log,
 	}); err != nil {
 		return err
 	}
@@ -315,10 +315,10 @@ func (n *Node) buildServices() (err error) {
 		return err
 	}
 	n.keeping.Add(storage.KeyspaceHosts, n.owners.Mover(), n.owners.OnLoop)
-	n.keeping.AddService(storage.KeyspaceJobs, n.jobs)
-	n.keeping.AddService(storage.KeyspaceContent, n.contents)
-	n.keeping.AddService(storage.KeyspaceSubnets, n.subnets)
-	n.keeping.AddService(storage.KeyspaceDomains, n.domains)
+	n.keeping.AddService(storage.KeyspaceJobs, n.jobs.Serial, n.jobs.State, n.jobs.Imported)
+	n.keeping.AddService(storage.KeyspaceContent, n.contents.Serial, n.contents.State, nil)
+	n.keeping.AddService(storage.KeyspaceSubnets, n.subnets.Serial, n.subnets, nil)
+	n.keeping.AddService(storage.KeyspaceDomains, n.domains.Serial, n.domains.State, nil)
 	n.View = inspect.New(n.viewed())
 	n.optOutCommands = n.askedOfOptOuts()
 	n.Poster = jobs.NewPoster(jobs.PosterDeps{Registry: n.registry, Net: n.ring.net, Ring: n.Ring, Ready: n.Ready, Seeds: n.owners.SendSeeds})

@@ -31,7 +31,6 @@ func (n *Node) reading(ctx context.Context) (*metrics.Reading, error) {
 	}
 	r.Services = make(map[string]metrics.Service)
 	peers := n.ring.net.Stats()
-	r.Bounds = peers.Bounds
 	for name, s := range peers.Services {
 		r.Services[name] = metrics.Service{CallsOut: s.CallsOut, CallsIn: s.CallsIn, BytesOut: s.BytesOut, BytesIn: s.BytesIn}
 	}

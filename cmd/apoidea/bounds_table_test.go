@@ -133,7 +133,7 @@ var bounds = []bound{
 	{what: "peers in a response", format: "%s", at: "node/ops/seed MostGiven", then: "the other peers are omitted"},
 	{what: "a UDP response", format: "%s bytes", at: "node/ops/seed mostUDP", then: "as above; the limit is 512 bytes without EDNS"},
 	{what: "UDP responses to a network (`seed serve --rate`)", format: "%s per second, burst of %s seconds", at: "node/ops/seed DefaultConfig.Rate burst", then: "every second response is dropped, the others are empty with the TC bit; a network is a /24 or /56"},
-	{what: "TCP connections", format: "%s, %s per network", at: "node/ops/seed tcpConns tcpNetworkConns", then: "a new connection is closed at once"},
+	{what: "TCP connections", format: "%s", at: "node/ops/seed tcpConns", then: "a new connection waits; each lasts at most 10 s"},
 	{what: "one TCP connection", format: "%s queries, %s", at: "node/ops/seed tcpQueries tcpLife", then: "it is closed"},
 
 	{part: "Dashboard"},

@@ -16,9 +16,6 @@ const window = 256
 // errNotSent reports that the stream ended before the request was queued on it.
 var errNotSent = errors.New("request not sent")
 
-// errStale ends a call without a deadline.
-var errStale = fmt.Errorf("no answer: %w", context.DeadlineExceeded)
-
 // streamKey identifies a stream in one direction.
 type streamKey struct {
 	peer    peer.ID
@@ -159,11 +156,9 @@ type outStream struct {
 // pendingCall is the state of a waiting call. It is pooled: it is released only after its done was
 // received or its own caller removed it from pending.
 type pendingCall struct {
-	done    chan struct{} // capacity 1
-	answer  []byte
-	err     error
-	patient bool // without a deadline
-	sweeps  int  // sweeps survived
+	done   chan struct{} // capacity 1
+	answer []byte
+	err    error
 }
 
 var callPool = sync.Pool{New: func() any { return &pendingCall{done: make(chan struct{}, 1)} }}
@@ -192,19 +187,16 @@ func (st *outStream) call(ctx context.Context, req []byte) ([]byte, error) {
 	}
 	defer func() { <-st.window }()
 
-	var wait time.Duration
-	deadline, limited := ctx.Deadline()
-	if limited {
-		if wait = time.Until(deadline); wait <= 0 {
-			return nil, context.DeadlineExceeded
-		}
+	deadline, _ := ctx.Deadline() // set by Endpoint.Call
+	wait := time.Until(deadline)
+	if wait <= 0 {
+		return nil, context.DeadlineExceeded
 	}
 	c := callPool.Get().(*pendingCall)
 	defer func() {
 		*c = pendingCall{done: c.done}
 		callPool.Put(c)
 	}()
-	c.patient = !limited
 	id, ok := st.register(c)
 	if !ok {
 		return nil, errNotSent
@@ -260,7 +252,6 @@ func (st *outStream) take(id uint64) *pendingCall {
 
 func (st *outStream) write() {
 	if err := st.w.run(st.s, nil); err != nil {
-		st.out.met.unwritten(err)
 		_ = st.s.Reset() // the reader then fails all pending calls
 	}
 }
@@ -270,7 +261,6 @@ func (st *outStream) read() {
 	frames := newTimedFrames(st.s)
 	for {
 		if err := st.readOne(frames); err != nil {
-			st.out.met.slow(err)
 			st.end(err)
 			return
 		}
@@ -345,16 +335,9 @@ func (st *outStream) retire() bool {
 	return true
 }
 
-// sweep fails calls without a deadline that wait too long, and retires an idle stream.
+// sweep retires an idle stream.
 func (st *outStream) sweep() {
 	st.mu.Lock()
-	var stale []*pendingCall
-	for id, c := range st.pending {
-		if c.sweeps++; c.patient && c.sweeps >= staleCall {
-			stale = append(stale, c)
-			delete(st.pending, id)
-		}
-	}
 	st.idle++
 	if st.swept != st.nextID {
 		st.idle = 0
@@ -362,10 +345,6 @@ func (st *outStream) sweep() {
 	st.swept = st.nextID
 	idle := st.idle
 	st.mu.Unlock()
-	for _, c := range stale {
-		c.err = errStale
-		c.done <- struct{}{}
-	}
 	if idle >= idleOut {
 		st.retire()
 	}

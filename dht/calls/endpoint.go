@@ -67,7 +67,6 @@ type ground struct {
 	life context.Context //nolint:containedctx // see above
 	end  context.CancelFunc
 	wg   sync.WaitGroup // all goroutines of this package
-	met  met
 }
 
 // service is the state of one service name, in both directions.
@@ -139,8 +138,8 @@ func WithoutDial(ctx context.Context) context.Context {
 
 // Call sends a request to a peer and returns its answer, which the caller owns. The error is an
 // *Error (see CodeOf) if the peer did not serve it, ErrUnreachable if the connection failed,
-// ErrTooLarge, ErrClosed or the context's own. Without a deadline in ctx a call ends after one to
-// two minutes. A call to the peer itself runs the handler in this goroutine.
+// ErrTooLarge, ErrClosed or the context's own. Without a deadline in ctx a call ends after
+// callTimeout. A call to the peer itself runs the handler in this goroutine.
 func (e *Endpoint) Call(ctx context.Context, to peer.ID, name string, req []byte) ([]byte, error) {
 	svc := e.service(name)
 	svc.counters.callsOut.Add(1)
@@ -161,6 +160,11 @@ func (e *Endpoint) call(ctx context.Context, to peer.ID, svc *service, req []byt
 	}
 	if to == e.self {
 		return e.callSelf(ctx, svc, req)
+	}
+	if _, limited := ctx.Deadline(); !limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, callTimeout)
+		defer cancel()
 	}
 	for {
 		st, err := e.out.stream(ctx, to, svc)
@@ -210,12 +214,11 @@ type ServiceStats struct {
 type Stats struct {
 	Services map[string]ServiceStats // by name
 	Streams  int                     // currently open, in both directions
-	Bounds   map[string]uint64       // how often each limit was reached, by name
 }
 
 // Stats returns the current counters.
 func (e *Endpoint) Stats() Stats {
-	s := Stats{Services: map[string]ServiceStats{}, Bounds: e.met.read()}
+	s := Stats{Services: map[string]ServiceStats{}}
 	e.byName.Range(func(name, value any) bool {
 		c := &value.(*service).counters
 		s.Services[name.(string)] = ServiceStats{
@@ -235,11 +238,11 @@ const (
 	// after half a minute, by the other side after a minute, in case the opener failed to close it.
 	idleOut = 3
 	idleIn  = 5
-	// staleCall is the age, in sweeps, at which a call without a deadline fails.
-	staleCall = 9
+	// callTimeout is the timeout of a call without a deadline.
+	callTimeout = 90 * time.Second
 )
 
-// Sweep closes idle streams and fails stale calls without a deadline. It does not block.
+// Sweep closes idle streams. It does not block.
 func (e *Endpoint) Sweep() {
 	for _, st := range e.out.all() {
 		st.sweep()
@@ -262,50 +265,6 @@ func (e *Endpoint) Close() {
 
 // Wait waits until all handlers and goroutines have returned. Call Close first.
 func (e *Endpoint) Wait() { e.wg.Wait() }
-
-// bound identifies a limit that closed a stream, for the counters.
-type bound int
-
-const (
-	boundFirstByte bound = iota // no byte received on a stream
-	boundFrame                  // a frame took too long
-	boundWrite                  // a write made no progress for too long
-	bounds
-)
-
-// boundNames are the keys of Stats.Bounds.
-var boundNames = [bounds]string{"first_byte", "frame", "write"}
-
-// met counts how often each limit was reached.
-type met [bounds]atomic.Uint64
-
-func (m *met) add(b bound) { m[b].Add(1) }
-
-// slow counts err if it reports that the peer sent too slowly.
-func (m *met) slow(err error) {
-	switch {
-	case errors.Is(err, errNothingCame):
-		m.add(boundFirstByte)
-	case isTimeout(err):
-		m.add(boundFrame)
-	}
-}
-
-// unwritten counts err if it reports that the peer did not read.
-func (m *met) unwritten(err error) {
-	if isTimeout(err) {
-		m.add(boundWrite)
-	}
-}
-
-// read returns the counts by name.
-func (m *met) read() map[string]uint64 {
-	counts := make(map[string]uint64, bounds)
-	for b, name := range boundNames {
-		counts[name] = m[b].Load()
-	}
-	return counts
-}
 
 var (
 	// ErrUnreachable reports a peer that cannot be dialed or whose stream broke before the answer. The

@@ -310,20 +310,16 @@ func TestIdleStreamsClose(t *testing.T) {
 	}
 }
 
-func TestCallWithoutDeadlineEnds(t *testing.T) {
-	entered := make(chan struct{})
-	client, server := pair(t, "wait", waiting(entered))
-	ended := make(chan error)
-	go func() {
-		_, err := client.Call(context.Background(), server.self, "wait", nil)
-		ended <- err
-	}()
-	<-entered
-	for range staleCall {
-		client.Sweep()
-	}
-	if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
+func TestCallWithoutDeadlineGetsOne(t *testing.T) {
+	var left time.Duration
+	client, server := pair(t, "deadline", func(ctx context.Context, _ peer.ID, _ []byte) ([]byte, error) {
+		deadline, _ := ctx.Deadline()
+		left = time.Until(deadline)
+		return nil, nil
+	})
+	_, err := client.Call(context.Background(), server.self, "deadline", nil)
+	if err != nil || left <= 0 || left > callTimeout {
+		t.Errorf("%v left, %v", left, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -160,7 +161,7 @@ func (i *inStreams) serve(key streamKey, s Stream) {
 	var workers, writer sync.WaitGroup
 	writer.Go(func() {
 		if err := st.w.run(s, func(held int) { i.answers.add(st.of, -held) }); err != nil {
-			i.met.unwritten(err)
+			i.log.Debug("stream ended", "service", key.service.name, "peer", key.peer, "err", err)
 			_ = s.Reset()
 			cancel()
 		}
@@ -168,7 +169,6 @@ func (i *inStreams) serve(key streamKey, s Stream) {
 	err := st.read(ctx, &workers)
 	cancel() // no caller waits for running handlers
 	if err != nil {
-		i.met.slow(err)
 		i.log.Debug("stream ended", "service", key.service.name, "peer", key.peer, "err", err)
 		_ = s.Reset()
 	}
@@ -412,9 +412,9 @@ func (st *inStream) answer(ctx context.Context, r request, h Handler) (answer []
 			return nil, 0, errUnread
 		}
 	}
-	callCtx := newCallContext(ctx, r.wait)
-	answer, err = h(callCtx, st.key.peer, r.payload) //nolint:contextcheck // it wraps ctx
-	callCtx.end()
+	callCtx, cancel := context.WithTimeout(ctx, cmp.Or(r.wait, maxHandlerTime))
+	answer, err = h(callCtx, st.key.peer, r.payload)
+	cancel()
 	if long {
 		st.in.answers.add(st.of, -longAnswer)
 	} else if len(answer) < largeOfStrangers || !st.isUntrusted() {
@@ -457,63 +457,6 @@ func (st *inStream) sweep() {
 	st.mu.Unlock()
 	if idle >= idleIn {
 		_ = st.s.Reset()
-	}
-}
-
-// callContext is the stream's context with the caller's deadline. Its timer starts at the first
-// Done: most handlers never call it, and timers dominate the cost of small calls.
-type callContext struct {
-	context.Context //nolint:containedctx // the stream's: this type is a context itself
-	deadline        time.Time
-
-	mu     sync.Mutex      // guards the two below
-	timed  context.Context //nolint:containedctx // the same with a timer
-	cancel context.CancelFunc
-}
-
-// newCallContext returns a context that ends after wait, or maxHandlerTime if wait is 0.
-func newCallContext(parent context.Context, wait time.Duration) *callContext {
-	if wait == 0 {
-		wait = maxHandlerTime
-	}
-	return &callContext{Context: parent, deadline: time.Now().Add(wait)}
-}
-
-func (c *callContext) Deadline() (time.Time, bool) { return c.deadline, true }
-
-func (c *callContext) Done() <-chan struct{} { return c.withTimer().Done() }
-
-func (c *callContext) Err() error {
-	c.mu.Lock()
-	timed := c.timed
-	c.mu.Unlock()
-	if timed != nil {
-		return timed.Err()
-	}
-	if err := c.Context.Err(); err != nil {
-		return err
-	}
-	if !time.Now().Before(c.deadline) {
-		return c.withTimer().Err()
-	}
-	return nil
-}
-
-func (c *callContext) withTimer() context.Context {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.timed == nil {
-		c.timed, c.cancel = context.WithDeadline(c.Context, c.deadline)
-	}
-	return c.timed
-}
-
-// end stops the timer after the handler has returned.
-func (c *callContext) end() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cancel != nil {
-		c.cancel()
 	}
 }
 

@@ -63,9 +63,6 @@ func TestIdleStreamIsReset(t *testing.T) {
 			t.Error("a stream that is quiet between frames was ended")
 		default:
 		}
-		if got := e.Stats().Bounds["first_byte"]; got != 1 {
-			t.Errorf("counted %d", got)
-		}
 		_ = far.Close()
 		<-ended
 	})
@@ -99,9 +96,6 @@ func TestDrippedFrameIsReset(t *testing.T) {
 				defer dripper.Wait()
 				if took := endsAfter(ended); took < frameTime || took > row.most {
 					t.Errorf("ended after %s, want up to %s", took, row.most)
-				}
-				if got := e.Stats().Bounds["frame"]; got != 1 {
-					t.Errorf("counted %d", got)
 				}
 			})
 		})
@@ -143,9 +137,6 @@ func TestUnreadAnswerIsReset(t *testing.T) {
 		}
 		if took := endsAfter(ended); took != WriteTime {
 			t.Errorf("ended after %s", took)
-		}
-		if got := e.Stats().Bounds["write"]; got != 1 {
-			t.Errorf("counted %d", got)
 		}
 	})
 }

@@ -224,7 +224,7 @@ func (n *Node) Lookup(key ring.Key, done func(dht.Lookup, error)) {
 	pump()
 }
 
-// lookupTimeout is the timeout of one call of a lookup, as dht's CallTimeout.
+// lookupTimeout is the timeout of one call of a lookup, as callTimeout of package dht.
 const lookupTimeout = 2 * time.Second
 
 // mix is the finalizer of splitmix64: it spreads a counter over all 64 bits.

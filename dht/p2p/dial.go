@@ -6,16 +6,17 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/sec"
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 	ma "github.com/multiformats/go-multiaddr"
+	"golang.org/x/time/rate"
 
 	"github.com/apoidea/apoidea/dht/calls"
 )
@@ -111,18 +112,15 @@ const (
 )
 
 // dialPace limits the rate of dials. It is safe for concurrent use.
-type dialPace struct {
-	now func() time.Time
+type dialPace struct{ *rate.Limiter }
 
-	mu   sync.Mutex // guards free
-	free time.Time  // when the whole burst is available again
-}
+func newDialPace() dialPace { return dialPace{rate.NewLimiter(rate.Every(dialEvery), dialBurst)} }
 
 // rank is a dial ranker that delays dials beyond the rate.
-func (p *dialPace) rank(addrs []ma.Multiaddr) []network.AddrDelay {
+func (p dialPace) rank(addrs []ma.Multiaddr) []network.AddrDelay {
 	ranked := preferTCP(addrs)
 	ranked = ranked[:min(len(ranked), maxDialAddrs)]
-	wait := p.take()
+	wait := p.take(time.Now())
 	for i := range ranked {
 		ranked[i].Delay += wait
 	}
@@ -130,18 +128,13 @@ func (p *dialPace) rank(addrs []ma.Multiaddr) []network.AddrDelay {
 }
 
 // take returns the delay of the next dial.
-func (p *dialPace) take() time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := p.now()
-	if p.free.Before(now) {
-		p.free = now
+func (p dialPace) take(now time.Time) time.Duration {
+	r := p.ReserveN(now, 1)
+	wait := r.DelayFrom(now)
+	if wait > maxDialWait {
+		r.CancelAt(now)
 	}
-	wait := p.free.Sub(now) - (dialBurst-1)*dialEvery
-	if wait <= maxDialWait {
-		p.free = p.free.Add(dialEvery)
-	}
-	return min(max(wait, 0), maxDialWait)
+	return min(wait, maxDialWait)
 }
 
 const (
@@ -150,15 +143,14 @@ const (
 	// restarted peer is found at once.
 	firstBackoff = 500 * time.Millisecond
 	lastBackoff  = 30 * time.Second
-	// maxBackoffs is the number of peers in the table; one more evicts an arbitrary one, which costs a
-	// dial.
+	// maxBackoffs is the number of peers in the table; one more evicts the one that failed longest
+	// ago, which costs a dial.
 	maxBackoffs = 4096
 )
 
 // backoffs records which peers could not be dialed. It is safe for concurrent use.
 type backoffs struct {
-	mu    sync.Mutex // guards peers
-	peers map[peer.ID]*backoff
+	peers *lru.Cache[peer.ID, backoff]
 }
 
 type backoff struct {
@@ -167,56 +159,36 @@ type backoff struct {
 	cause error // of the last failure
 }
 
+func newBackoffs() backoffs {
+	peers, err := lru.New[peer.ID, backoff](maxBackoffs)
+	if err != nil {
+		panic(err) // the size is one
+	}
+	return backoffs{peers}
+}
+
 // wait returns the cause of the last failure while a peer must not be dialed.
 func (b *backoffs) wait(p peer.ID, now time.Time) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if e := b.peers[p]; e != nil && now.Before(e.until) {
+	if e, ok := b.peers.Peek(p); ok && now.Before(e.until) {
 		return e.cause
 	}
 	return nil
 }
 
-// failed records a dial that failed at now.
+// failed records a dial that failed at now. A failure of long ago does not count.
 func (b *backoffs) failed(p peer.ID, now time.Time, cause error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.peers == nil {
-		b.peers = map[peer.ID]*backoff{}
-	}
-	e := b.peers[p]
-	if e == nil {
-		for old := range b.peers {
-			if len(b.peers) < maxBackoffs {
-				break
-			}
-			delete(b.peers, old)
-		}
-		e = &backoff{delay: firstBackoff / 2}
-		b.peers[p] = e
+	e, _ := b.peers.Peek(p)
+	if now.Sub(e.until) > lastBackoff {
+		e.delay = firstBackoff / 2
 	}
 	e.delay = min(2*e.delay, lastBackoff)
 	e.until = now.Add(e.delay)
 	e.cause = cause
+	b.peers.Add(p, e)
 }
 
 // cleared removes a peer that was reached, or that reached us.
-func (b *backoffs) cleared(p peer.ID) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.peers, p)
-}
-
-// sweep removes peers whose last failure is long ago.
-func (b *backoffs) sweep(now time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for p, e := range b.peers {
-		if now.Sub(e.until) > lastBackoff {
-			delete(b.peers, p)
-		}
-	}
-}
+func (b *backoffs) cleared(p peer.ID) { b.peers.Remove(p) }
 
 // dialCause returns in one line why a peer could not be dialed; libp2p's error has many.
 func dialCause(err error) string {

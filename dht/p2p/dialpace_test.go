@@ -12,15 +12,15 @@ import (
 // time the burst is there again. Of a peer with many addresses some are dialled.
 func TestDialPace(t *testing.T) {
 	now := time.Unix(1000, 0)
-	p := &dialPace{now: func() time.Time { return now }}
+	p := newDialPace()
 	for i := range dialBurst + 100 {
 		want := min(max(time.Duration(i+1-dialBurst)*dialEvery, 0), maxDialWait)
-		if got := p.take(); got != want {
+		if got := p.take(now).Round(time.Millisecond); got != want {
 			t.Fatalf("dial %d is put off by %v, want %v", i, got, want)
 		}
 	}
 	now = now.Add(maxDialWait + dialBurst*dialEvery)
-	if got := p.take(); got != 0 {
+	if got := p.take(now).Round(time.Millisecond); got != 0 {
 		t.Errorf("after a while: %v", got)
 	}
 	var addrs []ma.Multiaddr

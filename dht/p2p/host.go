@@ -177,7 +177,7 @@ func New(cfg Config, log *slog.Logger) (*Net, error) {
 // newParts returns a Net without a host.
 func newParts(g *ground) *Net {
 	n := &Net{ground: g, addresses: &addresses{g}, conns: &conns{ground: g, protected: map[peer.ID]bool{}}, services: &services{g}}
-	n.dialer, n.reach = &dialer{ground: g}, &reach{ground: g}
+	n.dialer, n.reach = &dialer{ground: g, dials: newBackoffs()}, &reach{ground: g}
 	n.entrance = &entrance{ground: g, addresses: n.addresses, services: n.services, dialer: n.dialer}
 	n.streams = &streams{ground: g, services: n.services, dialer: n.dialer, conns: n.conns}
 	return n
@@ -201,7 +201,6 @@ func (n *Net) Run(ctx context.Context) error {
 		select {
 		case <-tick.C:
 			n.calls.Sweep()
-			n.dials.sweep(time.Now())
 		case e := <-n.news():
 			n.dialledBack(e)
 		case <-ctx.Done():

@@ -171,7 +171,7 @@ func TestProtectReplacesWhatItProtected(t *testing.T) {
 }
 
 func TestBackoff(t *testing.T) {
-	var b backoffs
+	b := newBackoffs()
 	now := time.Unix(1000, 0)
 	cause := errors.New("refused")
 	p := peer.ID("p")
@@ -190,8 +190,8 @@ func TestBackoff(t *testing.T) {
 	if b.wait(p, now.Add(lastBackoff)) != nil {
 		t.Error("waits longer than the bound")
 	}
-	b.sweep(now.Add(3 * lastBackoff))
-	if len(b.peers) != 0 {
+	now = now.Add(3 * lastBackoff)
+	if b.failed(p, now, cause); b.wait(p, now.Add(firstBackoff)) != nil {
 		t.Error("never forgotten")
 	}
 	b.failed(p, now, cause)
@@ -202,8 +202,8 @@ func TestBackoff(t *testing.T) {
 	for i := range maxBackoffs + 10 {
 		b.failed(peer.ID(string(rune(i))), now, cause)
 	}
-	if len(b.peers) > maxBackoffs {
-		t.Errorf("%d remembered", len(b.peers))
+	if b.peers.Len() > maxBackoffs {
+		t.Errorf("%d remembered", b.peers.Len())
 	}
 }
 

@@ -43,7 +43,7 @@ func newHost(g *ground, r *relays) (host.Host, error) {
 	}
 	ranker := preferTCP
 	if cfg.Profile == Public {
-		ranker = (&dialPace{now: time.Now}).rank
+		ranker = newDialPace().rank
 	}
 	options := []libp2p.Option{
 		libp2p.Identity(cfg.Identity),

@@ -105,7 +105,7 @@ func TestRequestsTeachNoAddresses(t *testing.T) {
 	self := from.Peer(from.Self()).Wire()
 	for _, m := range []*wire.Message{
 		wire.New(&wire.Message_StabilizeRequest{StabilizeRequest: &wire.StabilizeRequest{Sender: &wire.Neighbours{Self: self, State: wire.State_STATE_JOINING, Successors: made}}}),
-		wire.New(&wire.Message_LeaveRequest{LeaveRequest: &wire.LeaveRequest{Sender: &wire.Neighbours{Self: self, State: wire.State_STATE_LEAVING, Successors: made}}}),
+		wire.New(&wire.Message_StabilizeRequest{StabilizeRequest: &wire.StabilizeRequest{Sender: &wire.Neighbours{Self: self, State: wire.State_STATE_LEAVING, Successors: made}}}),
 	} {
 		if _, err := NewRingTransport(from).Call(t.Context(), n.Peer(n.Self()), m); err != nil {
 			t.Fatal(err)

@@ -64,7 +64,7 @@ func (n *Net) askAround(ctx context.Context, id peer.ID, v *Visit) error {
 	behind := ring.PeerKey([]byte(id)).Add(ring.Key{ring.KeySize - 1: 1})
 	var heard []dht.Peer
 	for _, req := range []*wire.Message{
-		wire.New(&wire.Message_EntryRequest{EntryRequest: &wire.EntryRequest{Sender: n.Peer(n.self).Wire()}}),
+		wire.New(&wire.Message_EntryRequest{EntryRequest: &wire.EntryRequest{}}),
 		wire.New(&wire.Message_NextHopRequest{NextHopRequest: &wire.NextHopRequest{Key: behind[:]}}),
 	} {
 		answer, err := transport.Call(ctx, dht.Peer{ID: id}, req)

@@ -29,9 +29,6 @@ func (a Arc) Fraction() float64 {
 	return a.Size().Turns()
 }
 
-// Overlaps reports whether some key is in both arcs.
-func (a Arc) Overlaps(b Arc) bool { return a.Contains(b.End) || b.Contains(a.End) }
-
 // Holds reports whether every key of b is in a.
 func (a Arc) Holds(b Arc) bool {
 	if a.Whole() {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -221,46 +220,20 @@ func (f *field) find(t reflect.Type, num protoreflect.FieldNumber) error {
 	return fmt.Errorf("%s has no Go field", f.name)
 }
 
-const (
-	smallSizes, smallStep = 1 << 10, 8
-	largeSizes, largeStep = 32 << 10, 128
-	page                  = 8 << 10
-	bare                  = 512 // larger objects with pointers have a header word
-)
-
-// classes are the size classes of Go's allocator: of small objects in steps of smallStep, of large
-// ones in steps of largeStep.
-var classes = newSizes()
-
-type sizes struct {
-	small [smallSizes/smallStep + 1]uint16
-	large [largeSizes/largeStep + 1]uint16
-}
-
-func newSizes() *sizes {
-	c := new(sizes)
-	for n := 0; n < largeSizes; {
-		size := cap(slices.Grow([]byte(nil), n+1))
-		for ; n < min(size, largeSizes); n++ {
-			if n < smallSizes {
-				c.small[n/smallStep+1] = uint16(size) // at most largeSizes
-			}
-			c.large[n/largeStep+1] = uint16(size) // at most largeSizes
-		}
-	}
-	return c
-}
-
-// class returns the memory that Go allocates for an object of n bytes.
+// class returns an upper estimate of the memory that Go allocates for an object of n bytes: size
+// classes up to 512 bytes are multiples of a step, larger ones waste up to a fifth of n, and the
+// largest objects are whole pages.
 func class(n int) int {
+	step := 8 << 10
 	switch {
-	case n <= bare:
-		return int(classes.small[(n+smallStep-1)/smallStep])
-	case n <= smallSizes-smallStep:
-		return int(classes.small[(n+smallStep+smallStep-1)/smallStep])
-	case n <= largeSizes-smallStep:
-		return int(classes.large[(n+smallStep+largeStep-1)/largeStep])
-	default:
-		return (n + page - 1) / page * page
+	case n <= 32:
+		step = 8
+	case n <= 256:
+		step = 16
+	case n <= 512:
+		step = 32
+	case n < 32<<10:
+		return n + min(n/5+16, n/8+640)
 	}
+	return (n + step - 1) / step * step
 }

@@ -203,20 +203,11 @@ func (l *list) grow(element int) int {
 	if l.n <= l.room {
 		return 0
 	}
-	room := l.room
-	switch {
-	case l.n > 2*room:
-		room = l.n
-	case room < doubling:
-		room *= 2
-	default:
-		for room < l.n {
-			room += (room + 3*doubling) / 4
-		}
+	if l.room < doubling {
+		l.room *= 2
+	} else {
+		l.room += (l.room + 3*doubling) / 4
 	}
-	size := class(room * element)
-	if l.room = size / element; size > bare && size <= largeSizes {
-		l.room = (size - smallStep) / element
-	}
-	return size
+	l.room = max(l.room, l.n)
+	return class(l.room * element)
 }

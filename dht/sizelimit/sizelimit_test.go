@@ -42,7 +42,7 @@ func raw(t testing.TB, m proto.Message) []byte {
 func TestCount(t *testing.T) {
 	deep := protowire.AppendBytes(protowire.AppendTag(nil, 3, protowire.BytesType), raw(t, peers(0, 0)))
 	unknown := protowire.AppendBytes(protowire.AppendTag(nil, 99, protowire.BytesType), make([]byte, 6000))
-	sender := raw(t, &wire.Message{Version: 1, Body: &wire.Message_EntryRequest{EntryRequest: &wire.EntryRequest{Sender: &wire.Peer{Id: []byte("a")}}}})
+	sender := raw(t, &wire.Message{Version: 1, Body: &wire.Message_EntryRequest{EntryRequest: &wire.EntryRequest{}}})
 	for _, row := range []struct {
 		name string
 		raw  []byte

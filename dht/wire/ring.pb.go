@@ -414,6 +414,7 @@ func (x *Hint) GetEnd() []byte {
 	return nil
 }
 
+// StabilizeRequest exchanges announcements. With STATE_LEAVING, or STATE_WORKER, it is a goodbye.
 type StabilizeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sender        *Neighbours            `protobuf:"bytes,1,opt,name=sender,proto3" json:"sender,omitempty"`
@@ -713,7 +714,6 @@ func (x *PingResponse) GetReachable() bool {
 
 type EntryRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sender        *Peer                  `protobuf:"bytes,1,opt,name=sender,proto3" json:"sender,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -746,13 +746,6 @@ func (x *EntryRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use EntryRequest.ProtoReflect.Descriptor instead.
 func (*EntryRequest) Descriptor() ([]byte, []int) {
 	return file_ring_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *EntryRequest) GetSender() *Peer {
-	if x != nil {
-		return x.Sender
-	}
-	return nil
 }
 
 type EntryResponse struct {
@@ -815,86 +808,6 @@ func (x *EntryResponse) GetPeers() []*Peer {
 	return nil
 }
 
-type LeaveRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sender        *Neighbours            `protobuf:"bytes,1,opt,name=sender,proto3" json:"sender,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *LeaveRequest) Reset() {
-	*x = LeaveRequest{}
-	mi := &file_ring_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *LeaveRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*LeaveRequest) ProtoMessage() {}
-
-func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
-func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *LeaveRequest) GetSender() *Neighbours {
-	if x != nil {
-		return x.Sender
-	}
-	return nil
-}
-
-type LeaveResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *LeaveResponse) Reset() {
-	*x = LeaveResponse{}
-	mi := &file_ring_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *LeaveResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*LeaveResponse) ProtoMessage() {}
-
-func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
-func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{12}
-}
-
 // AttachRequest of a worker to a ring peer: attach or renew; with leave, detach.
 type AttachRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -906,7 +819,7 @@ type AttachRequest struct {
 
 func (x *AttachRequest) Reset() {
 	*x = AttachRequest{}
-	mi := &file_ring_proto_msgTypes[13]
+	mi := &file_ring_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -918,7 +831,7 @@ func (x *AttachRequest) String() string {
 func (*AttachRequest) ProtoMessage() {}
 
 func (x *AttachRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[13]
+	mi := &file_ring_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -931,7 +844,7 @@ func (x *AttachRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachRequest.ProtoReflect.Descriptor instead.
 func (*AttachRequest) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{13}
+	return file_ring_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AttachRequest) GetSender() *Peer {
@@ -958,7 +871,7 @@ type AttachResponse struct {
 
 func (x *AttachResponse) Reset() {
 	*x = AttachResponse{}
-	mi := &file_ring_proto_msgTypes[14]
+	mi := &file_ring_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -970,7 +883,7 @@ func (x *AttachResponse) String() string {
 func (*AttachResponse) ProtoMessage() {}
 
 func (x *AttachResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[14]
+	mi := &file_ring_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -983,7 +896,7 @@ func (x *AttachResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachResponse.ProtoReflect.Descriptor instead.
 func (*AttachResponse) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{14}
+	return file_ring_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AttachResponse) GetAccepted() bool {
@@ -1011,7 +924,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_ring_proto_msgTypes[15]
+	mi := &file_ring_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1023,7 +936,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[15]
+	mi := &file_ring_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1036,7 +949,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{15}
+	return file_ring_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Refusal) GetReason() Reason {
@@ -1067,8 +980,6 @@ type Message struct {
 	//	*Message_PingResponse
 	//	*Message_EntryRequest
 	//	*Message_EntryResponse
-	//	*Message_LeaveRequest
-	//	*Message_LeaveResponse
 	//	*Message_AttachRequest
 	//	*Message_AttachResponse
 	Body          isMessage_Body `protobuf_oneof:"body"`
@@ -1078,7 +989,7 @@ type Message struct {
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_ring_proto_msgTypes[16]
+	mi := &file_ring_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1090,7 +1001,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[16]
+	mi := &file_ring_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1103,7 +1014,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{16}
+	return file_ring_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Message) GetVersion() uint32 {
@@ -1201,24 +1112,6 @@ func (x *Message) GetEntryResponse() *EntryResponse {
 	return nil
 }
 
-func (x *Message) GetLeaveRequest() *LeaveRequest {
-	if x != nil {
-		if x, ok := x.Body.(*Message_LeaveRequest); ok {
-			return x.LeaveRequest
-		}
-	}
-	return nil
-}
-
-func (x *Message) GetLeaveResponse() *LeaveResponse {
-	if x != nil {
-		if x, ok := x.Body.(*Message_LeaveResponse); ok {
-			return x.LeaveResponse
-		}
-	}
-	return nil
-}
-
 func (x *Message) GetAttachRequest() *AttachRequest {
 	if x != nil {
 		if x, ok := x.Body.(*Message_AttachRequest); ok {
@@ -1277,20 +1170,12 @@ type Message_EntryResponse struct {
 	EntryResponse *EntryResponse `protobuf:"bytes,10,opt,name=entry_response,json=entryResponse,proto3,oneof"`
 }
 
-type Message_LeaveRequest struct {
-	LeaveRequest *LeaveRequest `protobuf:"bytes,11,opt,name=leave_request,json=leaveRequest,proto3,oneof"`
-}
-
-type Message_LeaveResponse struct {
-	LeaveResponse *LeaveResponse `protobuf:"bytes,12,opt,name=leave_response,json=leaveResponse,proto3,oneof"`
-}
-
 type Message_AttachRequest struct {
-	AttachRequest *AttachRequest `protobuf:"bytes,13,opt,name=attach_request,json=attachRequest,proto3,oneof"`
+	AttachRequest *AttachRequest `protobuf:"bytes,11,opt,name=attach_request,json=attachRequest,proto3,oneof"`
 }
 
 type Message_AttachResponse struct {
-	AttachResponse *AttachResponse `protobuf:"bytes,14,opt,name=attach_response,json=attachResponse,proto3,oneof"`
+	AttachResponse *AttachResponse `protobuf:"bytes,12,opt,name=attach_response,json=attachResponse,proto3,oneof"`
 }
 
 func (*Message_Refusal) isMessage_Body() {}
@@ -1311,10 +1196,6 @@ func (*Message_EntryRequest) isMessage_Body() {}
 
 func (*Message_EntryResponse) isMessage_Body() {}
 
-func (*Message_LeaveRequest) isMessage_Body() {}
-
-func (*Message_LeaveResponse) isMessage_Body() {}
-
 func (*Message_AttachRequest) isMessage_Body() {}
 
 func (*Message_AttachResponse) isMessage_Body() {}
@@ -1334,7 +1215,7 @@ type Memory struct {
 
 func (x *Memory) Reset() {
 	*x = Memory{}
-	mi := &file_ring_proto_msgTypes[17]
+	mi := &file_ring_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1346,7 +1227,7 @@ func (x *Memory) String() string {
 func (*Memory) ProtoMessage() {}
 
 func (x *Memory) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[17]
+	mi := &file_ring_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1359,7 +1240,7 @@ func (x *Memory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Memory.ProtoReflect.Descriptor instead.
 func (*Memory) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{17}
+	return file_ring_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Memory) GetVersion() uint32 {
@@ -1447,16 +1328,12 @@ const file_ring_proto_rawDesc = "" +
 	"\vPingRequest\x12\x16\n" +
 	"\x06target\x18\x01 \x01(\fR\x06target\",\n" +
 	"\fPingResponse\x12\x1c\n" +
-	"\treachable\x18\x01 \x01(\bR\treachable\"<\n" +
-	"\fEntryRequest\x12,\n" +
-	"\x06sender\x18\x01 \x01(\v2\x14.apoidea.dht.v1.PeerR\x06sender\"\x92\x01\n" +
+	"\treachable\x18\x01 \x01(\bR\treachable\"\x0e\n" +
+	"\fEntryRequest\"\x92\x01\n" +
 	"\rEntryResponse\x12(\n" +
 	"\x04self\x18\x01 \x01(\v2\x14.apoidea.dht.v1.PeerR\x04self\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.apoidea.dht.v1.StateR\x05state\x12*\n" +
-	"\x05peers\x18\x03 \x03(\v2\x14.apoidea.dht.v1.PeerR\x05peers\"B\n" +
-	"\fLeaveRequest\x122\n" +
-	"\x06sender\x18\x01 \x01(\v2\x1a.apoidea.dht.v1.NeighboursR\x06sender\"\x0f\n" +
-	"\rLeaveResponse\"S\n" +
+	"\x05peers\x18\x03 \x03(\v2\x14.apoidea.dht.v1.PeerR\x05peers\"S\n" +
 	"\rAttachRequest\x12,\n" +
 	"\x06sender\x18\x01 \x01(\v2\x14.apoidea.dht.v1.PeerR\x06sender\x12\x14\n" +
 	"\x05leave\x18\x02 \x01(\bR\x05leave\"X\n" +
@@ -1465,7 +1342,7 @@ const file_ring_proto_rawDesc = "" +
 	"\x05peers\x18\x02 \x03(\v2\x14.apoidea.dht.v1.PeerR\x05peers\"M\n" +
 	"\aRefusal\x12.\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x16.apoidea.dht.v1.ReasonR\x06reason\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\xd4\a\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xc7\x06\n" +
 	"\aMessage\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x123\n" +
 	"\arefusal\x18\x02 \x01(\v2\x17.apoidea.dht.v1.RefusalH\x00R\arefusal\x12O\n" +
@@ -1477,11 +1354,9 @@ const file_ring_proto_rawDesc = "" +
 	"\rping_response\x18\b \x01(\v2\x1c.apoidea.dht.v1.PingResponseH\x00R\fpingResponse\x12C\n" +
 	"\rentry_request\x18\t \x01(\v2\x1c.apoidea.dht.v1.EntryRequestH\x00R\fentryRequest\x12F\n" +
 	"\x0eentry_response\x18\n" +
-	" \x01(\v2\x1d.apoidea.dht.v1.EntryResponseH\x00R\rentryResponse\x12C\n" +
-	"\rleave_request\x18\v \x01(\v2\x1c.apoidea.dht.v1.LeaveRequestH\x00R\fleaveRequest\x12F\n" +
-	"\x0eleave_response\x18\f \x01(\v2\x1d.apoidea.dht.v1.LeaveResponseH\x00R\rleaveResponse\x12F\n" +
-	"\x0eattach_request\x18\r \x01(\v2\x1d.apoidea.dht.v1.AttachRequestH\x00R\rattachRequest\x12I\n" +
-	"\x0fattach_response\x18\x0e \x01(\v2\x1e.apoidea.dht.v1.AttachResponseH\x00R\x0eattachResponseB\x06\n" +
+	" \x01(\v2\x1d.apoidea.dht.v1.EntryResponseH\x00R\rentryResponse\x12F\n" +
+	"\x0eattach_request\x18\v \x01(\v2\x1d.apoidea.dht.v1.AttachRequestH\x00R\rattachRequest\x12I\n" +
+	"\x0fattach_response\x18\f \x01(\v2\x1e.apoidea.dht.v1.AttachResponseH\x00R\x0eattachResponseB\x06\n" +
 	"\x04body\"\xd2\x01\n" +
 	"\x06Memory\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12 \n" +
@@ -1518,7 +1393,7 @@ func file_ring_proto_rawDescGZIP() []byte {
 }
 
 var file_ring_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_ring_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_ring_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_ring_proto_goTypes = []any{
 	(Role)(0),                 // 0: apoidea.dht.v1.Role
 	(State)(0),                // 1: apoidea.dht.v1.State
@@ -1534,13 +1409,11 @@ var file_ring_proto_goTypes = []any{
 	(*PingResponse)(nil),      // 11: apoidea.dht.v1.PingResponse
 	(*EntryRequest)(nil),      // 12: apoidea.dht.v1.EntryRequest
 	(*EntryResponse)(nil),     // 13: apoidea.dht.v1.EntryResponse
-	(*LeaveRequest)(nil),      // 14: apoidea.dht.v1.LeaveRequest
-	(*LeaveResponse)(nil),     // 15: apoidea.dht.v1.LeaveResponse
-	(*AttachRequest)(nil),     // 16: apoidea.dht.v1.AttachRequest
-	(*AttachResponse)(nil),    // 17: apoidea.dht.v1.AttachResponse
-	(*Refusal)(nil),           // 18: apoidea.dht.v1.Refusal
-	(*Message)(nil),           // 19: apoidea.dht.v1.Message
-	(*Memory)(nil),            // 20: apoidea.dht.v1.Memory
+	(*AttachRequest)(nil),     // 14: apoidea.dht.v1.AttachRequest
+	(*AttachResponse)(nil),    // 15: apoidea.dht.v1.AttachResponse
+	(*Refusal)(nil),           // 16: apoidea.dht.v1.Refusal
+	(*Message)(nil),           // 17: apoidea.dht.v1.Message
+	(*Memory)(nil),            // 18: apoidea.dht.v1.Memory
 }
 var file_ring_proto_depIdxs = []int32{
 	0,  // 0: apoidea.dht.v1.Peer.role:type_name -> apoidea.dht.v1.Role
@@ -1553,34 +1426,30 @@ var file_ring_proto_depIdxs = []int32{
 	4,  // 7: apoidea.dht.v1.StabilizeResponse.sender:type_name -> apoidea.dht.v1.Neighbours
 	5,  // 8: apoidea.dht.v1.NextHopResponse.hint:type_name -> apoidea.dht.v1.Hint
 	3,  // 9: apoidea.dht.v1.NextHopResponse.closer:type_name -> apoidea.dht.v1.Peer
-	3,  // 10: apoidea.dht.v1.EntryRequest.sender:type_name -> apoidea.dht.v1.Peer
-	3,  // 11: apoidea.dht.v1.EntryResponse.self:type_name -> apoidea.dht.v1.Peer
-	1,  // 12: apoidea.dht.v1.EntryResponse.state:type_name -> apoidea.dht.v1.State
-	3,  // 13: apoidea.dht.v1.EntryResponse.peers:type_name -> apoidea.dht.v1.Peer
-	4,  // 14: apoidea.dht.v1.LeaveRequest.sender:type_name -> apoidea.dht.v1.Neighbours
-	3,  // 15: apoidea.dht.v1.AttachRequest.sender:type_name -> apoidea.dht.v1.Peer
-	3,  // 16: apoidea.dht.v1.AttachResponse.peers:type_name -> apoidea.dht.v1.Peer
-	2,  // 17: apoidea.dht.v1.Refusal.reason:type_name -> apoidea.dht.v1.Reason
-	18, // 18: apoidea.dht.v1.Message.refusal:type_name -> apoidea.dht.v1.Refusal
-	6,  // 19: apoidea.dht.v1.Message.stabilize_request:type_name -> apoidea.dht.v1.StabilizeRequest
-	7,  // 20: apoidea.dht.v1.Message.stabilize_response:type_name -> apoidea.dht.v1.StabilizeResponse
-	8,  // 21: apoidea.dht.v1.Message.next_hop_request:type_name -> apoidea.dht.v1.NextHopRequest
-	9,  // 22: apoidea.dht.v1.Message.next_hop_response:type_name -> apoidea.dht.v1.NextHopResponse
-	10, // 23: apoidea.dht.v1.Message.ping_request:type_name -> apoidea.dht.v1.PingRequest
-	11, // 24: apoidea.dht.v1.Message.ping_response:type_name -> apoidea.dht.v1.PingResponse
-	12, // 25: apoidea.dht.v1.Message.entry_request:type_name -> apoidea.dht.v1.EntryRequest
-	13, // 26: apoidea.dht.v1.Message.entry_response:type_name -> apoidea.dht.v1.EntryResponse
-	14, // 27: apoidea.dht.v1.Message.leave_request:type_name -> apoidea.dht.v1.LeaveRequest
-	15, // 28: apoidea.dht.v1.Message.leave_response:type_name -> apoidea.dht.v1.LeaveResponse
-	16, // 29: apoidea.dht.v1.Message.attach_request:type_name -> apoidea.dht.v1.AttachRequest
-	17, // 30: apoidea.dht.v1.Message.attach_response:type_name -> apoidea.dht.v1.AttachResponse
-	3,  // 31: apoidea.dht.v1.Memory.peers:type_name -> apoidea.dht.v1.Peer
-	0,  // 32: apoidea.dht.v1.Memory.role:type_name -> apoidea.dht.v1.Role
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	3,  // 10: apoidea.dht.v1.EntryResponse.self:type_name -> apoidea.dht.v1.Peer
+	1,  // 11: apoidea.dht.v1.EntryResponse.state:type_name -> apoidea.dht.v1.State
+	3,  // 12: apoidea.dht.v1.EntryResponse.peers:type_name -> apoidea.dht.v1.Peer
+	3,  // 13: apoidea.dht.v1.AttachRequest.sender:type_name -> apoidea.dht.v1.Peer
+	3,  // 14: apoidea.dht.v1.AttachResponse.peers:type_name -> apoidea.dht.v1.Peer
+	2,  // 15: apoidea.dht.v1.Refusal.reason:type_name -> apoidea.dht.v1.Reason
+	16, // 16: apoidea.dht.v1.Message.refusal:type_name -> apoidea.dht.v1.Refusal
+	6,  // 17: apoidea.dht.v1.Message.stabilize_request:type_name -> apoidea.dht.v1.StabilizeRequest
+	7,  // 18: apoidea.dht.v1.Message.stabilize_response:type_name -> apoidea.dht.v1.StabilizeResponse
+	8,  // 19: apoidea.dht.v1.Message.next_hop_request:type_name -> apoidea.dht.v1.NextHopRequest
+	9,  // 20: apoidea.dht.v1.Message.next_hop_response:type_name -> apoidea.dht.v1.NextHopResponse
+	10, // 21: apoidea.dht.v1.Message.ping_request:type_name -> apoidea.dht.v1.PingRequest
+	11, // 22: apoidea.dht.v1.Message.ping_response:type_name -> apoidea.dht.v1.PingResponse
+	12, // 23: apoidea.dht.v1.Message.entry_request:type_name -> apoidea.dht.v1.EntryRequest
+	13, // 24: apoidea.dht.v1.Message.entry_response:type_name -> apoidea.dht.v1.EntryResponse
+	14, // 25: apoidea.dht.v1.Message.attach_request:type_name -> apoidea.dht.v1.AttachRequest
+	15, // 26: apoidea.dht.v1.Message.attach_response:type_name -> apoidea.dht.v1.AttachResponse
+	3,  // 27: apoidea.dht.v1.Memory.peers:type_name -> apoidea.dht.v1.Peer
+	0,  // 28: apoidea.dht.v1.Memory.role:type_name -> apoidea.dht.v1.Role
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_ring_proto_init() }
@@ -1588,7 +1457,7 @@ func file_ring_proto_init() {
 	if File_ring_proto != nil {
 		return
 	}
-	file_ring_proto_msgTypes[16].OneofWrappers = []any{
+	file_ring_proto_msgTypes[14].OneofWrappers = []any{
 		(*Message_Refusal)(nil),
 		(*Message_StabilizeRequest)(nil),
 		(*Message_StabilizeResponse)(nil),
@@ -1598,8 +1467,6 @@ func file_ring_proto_init() {
 		(*Message_PingResponse)(nil),
 		(*Message_EntryRequest)(nil),
 		(*Message_EntryResponse)(nil),
-		(*Message_LeaveRequest)(nil),
-		(*Message_LeaveResponse)(nil),
 		(*Message_AttachRequest)(nil),
 		(*Message_AttachResponse)(nil),
 	}
@@ -1609,7 +1476,7 @@ func file_ring_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ring_proto_rawDesc), len(file_ring_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   18,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -101,17 +101,13 @@ func (m *Message) Validate() error {
 		if len(body.PingRequest.GetTarget()) > MaxIDBytes {
 			return fmt.Errorf("target: %w", ErrTooLarge)
 		}
-	case *Message_EntryRequest:
-		return body.EntryRequest.GetSender().check()
 	case *Message_EntryResponse:
 		return errors.Join(body.EntryResponse.GetSelf().check(), checkPeers("peers", body.EntryResponse.GetPeers()))
-	case *Message_LeaveRequest:
-		return body.LeaveRequest.GetSender().check()
 	case *Message_AttachRequest:
 		return body.AttachRequest.GetSender().check()
 	case *Message_AttachResponse:
 		return checkPeers("peers", body.AttachResponse.GetPeers())
-	case *Message_PingResponse, *Message_LeaveResponse:
+	case *Message_PingResponse, *Message_EntryRequest:
 	default:
 		return errors.New("message without a body")
 	}

@@ -37,10 +37,8 @@ func samples() map[string]*Message {
 		"next hop response":  New(&Message_NextHopResponse{&NextHopResponse{Final: true, Hint: hint, Closer: []*Peer{named("d")}}}),
 		"ping request":       New(&Message_PingRequest{&PingRequest{Target: []byte("t")}}),
 		"ping response":      New(&Message_PingResponse{&PingResponse{Reachable: true}}),
-		"entry request":      New(&Message_EntryRequest{&EntryRequest{Sender: named("a")}}),
+		"entry request":      New(&Message_EntryRequest{&EntryRequest{}}),
 		"entry response":     New(&Message_EntryResponse{&EntryResponse{Self: named("a"), Peers: []*Peer{named("d")}}}),
-		"leave request":      New(&Message_LeaveRequest{&LeaveRequest{Sender: neighbours()}}),
-		"leave response":     New(&Message_LeaveResponse{&LeaveResponse{}}),
 		"attach request":     New(&Message_AttachRequest{&AttachRequest{Sender: &Peer{Id: []byte("w"), Role: Role_ROLE_WORKER}, Leave: true}}),
 		"attach response":    New(&Message_AttachResponse{&AttachResponse{Accepted: true, Peers: []*Peer{named("d")}}}),
 	}

@@ -5,8 +5,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// maxPaces is the number of callers with a limiter; the least recently used is dropped.
-const maxPaces = 4096
+// MaxPeers is the usual number of callers with a limiter, if they are peers.
+const MaxPeers = 4096
 
 // Paces is a rate limiter per caller. It is safe for concurrent use.
 type Paces struct {
@@ -15,11 +15,12 @@ type Paces struct {
 	of    *lru.Cache[string, *rate.Limiter]
 }
 
-// NewPaces returns rate limiters of r per second with a burst.
-func NewPaces(r rate.Limit, burst int) *Paces {
-	of, err := lru.New[string, *rate.Limiter](maxPaces)
+// NewPaces returns rate limiters of r per second with a burst, for up to most callers; the least
+// recently used is dropped.
+func NewPaces(r rate.Limit, burst, most int) *Paces {
+	of, err := lru.New[string, *rate.Limiter](most)
 	if err != nil {
-		panic(err) // the size is one
+		panic(err) // the size is not positive
 	}
 	return &Paces{rate: r, burst: burst, of: of}
 }

@@ -10,7 +10,7 @@ import (
 // TestPaces: each caller has its own rate, and callers that are made up have no end in memory.
 func TestPaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := NewPaces(1, 3)
+		p := NewPaces(1, 3, MaxPeers)
 		had := func(caller string, n int) (some int) {
 			for range n {
 				if p.Of(caller).Allow() {
@@ -29,11 +29,11 @@ func TestPaces(t *testing.T) {
 		if n := had("greedy", 10); n != 2 {
 			t.Errorf("two seconds later it had %d", n)
 		}
-		for i := range 2 * maxPaces {
+		for i := range 2 * MaxPeers {
 			had(fmt.Sprint(i), 1)
 			had("greedy", 1)
 		}
-		if p.of.Len() > maxPaces {
+		if p.of.Len() > MaxPeers {
 			t.Errorf("%d are remembered", p.of.Len())
 		}
 		if n := had("greedy", 1); n != 0 {

@@ -205,7 +205,7 @@ func (r *pageReader) metadata(rec *warc.Record) error {
 // of archived pages too, the records of their bodies, and their links: only then every archived
 // page is one of its own hosts.
 func (d *draft) restore(ctx context.Context, dir string, alone bool, result *Result) error {
-	content, err := dedup.NewContent(d.store.Keyspace(storage.KeyspaceContent), 0, 0)
+	content, err := dedup.NewContent(d.store.Keyspace(storage.KeyspaceContent))
 	if err == nil && alone {
 		err = d.restoreJobs()
 	}

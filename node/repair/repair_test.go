@@ -83,7 +83,7 @@ func crawled(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	content, err := dedup.NewContent(store.Keyspace(storage.KeyspaceContent), 0, 0)
+	content, err := dedup.NewContent(store.Keyspace(storage.KeyspaceContent))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ var attackGoodbyes = attack{
 					made[i] = dht.NewPeer(libpeer.ID(fmt.Sprintf("%s%d", s.Self(), n)), [][]byte{addr.Bytes()})
 				}
 				within, cancel := context.WithTimeout(ctx, callTime)
-				_, _ = ring.Call(within, dht.NewPeer(s.of, nil), wire.New(&wire.Message_LeaveRequest{LeaveRequest: &wire.LeaveRequest{Sender: &wire.Neighbours{
+				_, _ = ring.Call(within, dht.NewPeer(s.of, nil), wire.New(&wire.Message_StabilizeRequest{StabilizeRequest: &wire.StabilizeRequest{Sender: &wire.Neighbours{
 					Self: dht.NewPeer(s.Self(), nil).Wire(), State: wire.State_STATE_LEAVING, Successors: member.Wire(made),
 				}}}))
 				cancel()

@@ -41,7 +41,7 @@ type inquiry struct {
 
 func newBodies(c *crawlPeer) *bodies {
 	b := &bodies{c: c}
-	state, err := dedup.NewContent(shipped{&c.disk.bodies, &bodySpace, c.ship.append}, 0, 0)
+	state, err := dedup.NewContent(shipped{&c.disk.bodies, &bodySpace, c.ship.append})
 	if err != nil {
 		c.world.fail(err)
 	}

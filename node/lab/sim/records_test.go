@@ -105,6 +105,6 @@ func (b bodyRecords) Remove(pos ring.Pos) error {
 
 // Import implements mover.
 func (b bodyRecords) Import(p *handoff.Push) error {
-	_, _, err := b.c.bodies.state.Import(p.Records)
+	_, err := b.c.bodies.state.Import(p.Records)
 	return err
 }

@@ -184,7 +184,7 @@ var (
 
 // New returns the View of a peer.
 func New(d Deps) *View {
-	v := &View{deps: d, reports: loop.NewPaces(rate.Every(reportEvery), reportsAtOnce)}
+	v := &View{deps: d, reports: loop.NewPaces(rate.Every(reportEvery), reportsAtOnce, loop.MaxPeers)}
 	v.walker = walker{
 		self: d.Self, start: d.Ring.WalkFrom, report: v.reportOf, patience: d.About.Patience, known: d.Ring.Known,
 		roundTrip: d.Ring.Net.RoundTrip,

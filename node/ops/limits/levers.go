@@ -3,9 +3,7 @@ package limits
 import (
 	"context"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"runtime/debug"
 	"runtime/metrics"
 	"time"
 
@@ -28,46 +26,6 @@ type Worker interface {
 
 var _ Worker = (*worker.Worker)(nil)
 
-// peerLevers adapts the peer to the controls and measurements of the limits.
-type peerLevers struct{ Deps }
-
-var (
-	_ levers = peerLevers{}
-	_ gauges = peerLevers{}
-)
-
-func (p peerLevers) pauseFetching()  { p.Worker.Pause() }
-func (p peerLevers) breakOff()       { p.Worker.BreakOff() }
-func (p peerLevers) resumeFetching() { p.Worker.Resume() }
-
-func (p peerLevers) setFetchers(n int) { p.Worker.SetFetchers(n) }
-
-func (p peerLevers) setBandwidth(down, up int64) {
-	p.Line.setRates(down, up)
-	p.Worker.SetBandwidth(down)
-}
-
-// setMemory limits the memory of pages, and sets the soft heap limit if the process runs only this
-// peer. GOMEMLIMIT takes precedence.
-func (p peerLevers) setMemory(bytes int64) {
-	p.Worker.SetMemory(p.PageMemory(bytes))
-	if !p.OwnProcess || os.Getenv("GOMEMLIMIT") != "" {
-		return
-	}
-	if bytes == 0 {
-		bytes = 1<<63 - 1 // none
-	}
-	debug.SetMemoryLimit(bytes)
-}
-
-func (p peerLevers) traffic() (down, up int64) { return p.Line.Total() }
-
-func (peerLevers) processTime() time.Duration { return machine.ProcessTime() }
-
-// heap is the live heap without page bodies, which have their own limit.
-// Throttling for large pages in progress would leave mostly slow hosts in use.
-func (p peerLevers) heap() int64 { return max(LiveHeap()-p.Worker.Stats().Memory, 0) }
-
 // LiveHeap returns the bytes that the last collection found live.
 func LiveHeap() int64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
@@ -77,13 +35,6 @@ func LiveHeap() int64 {
 	}
 	return int64(min(sample[0].Value.Uint64(), 1<<62)) // bounded
 }
-
-func (p peerLevers) work() (pages int64, busy bool) {
-	s := p.Worker.Stats()
-	return s.Pages + s.Duplicates, s.Hosts > 0
-}
-
-func (p peerLevers) fetching() int { return p.Worker.Stats().InFlight }
 
 const (
 	// machineEvery is the interval of checks of battery and idleness, if a rule needs them.
@@ -126,7 +77,7 @@ func (l *Limits) Observe(ctx context.Context, m *machine.Machine) error {
 			}
 		}
 		if age := now.Sub(measured); fresh || age >= each || rules.DiskQuota > 0 && age >= quotaEvery {
-			measured, seen.Disk = now, diskUse(ctx, l.dir)
+			measured, seen.Disk = now, diskUse(ctx, l.deps.DataDir)
 			each = nextMeasure(time.Since(now))
 		}
 		l.mu.Lock()

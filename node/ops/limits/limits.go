@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -62,13 +64,11 @@ type Kept interface {
 // methods are safe for concurrent use.
 type Limits struct {
 	started volunteer.Rules // from flags and configuration file
-	meta    Kept
-	log     *slog.Logger
-	levers  levers
-	gauges  gauges
+	deps    Deps
 	poke    chan struct{}          // signals a change
 	free    func() (uint64, error) // of the disk, in bytes
-	dir     string                 // the data directory
+	cpu     func() time.Duration   // CPU time of the process
+	heap    func() int64           // live heap, in bytes
 	turn    chan struct{}          // serializes changes, from reading to storing
 
 	mu      sync.Mutex // guards the fields below; not held during disk I/O
@@ -91,30 +91,6 @@ type Limits struct {
 	kept    time.Time // the ledger
 }
 
-// levers are the controls that a decision sets.
-type levers interface {
-	// pauseFetching starts no new fetch, breakOff aborts those in progress, resumeFetching ends the
-	// pause.
-	pauseFetching()
-	breakOff()
-	resumeFetching()
-	setFetchers(n int)
-	setBandwidth(down, up int64)
-	setMemory(bytes int64)
-}
-
-// gauges are the measurements that rules are compared with. They do not block.
-type gauges interface {
-	// traffic returns the bytes received and sent since the start.
-	traffic() (down, up int64)
-	// processTime is the CPU time of the process, heap its live heap without page bodies.
-	processTime() time.Duration
-	heap() int64
-	fetching() int
-	// work returns the pages fetched since the start, and whether a host is leased.
-	work() (pages int64, busy bool)
-}
-
 // inForce holds the current values of the controls.
 type inForce struct {
 	set       bool
@@ -134,33 +110,32 @@ type storedLimits struct {
 
 // New loads the state of the last run; forget deletes the settings changed with limits set.
 func New(started volunteer.Rules, forget bool, d Deps) (*Limits, error) {
-	p := peerLevers{d}
-	return moving(&Limits{
-		started: started, meta: d.Kept, levers: p, gauges: p, log: d.Log, free: func() (uint64, error) { return storage.Free(d.DataDir) }, dir: d.DataDir,
+	return load(&Limits{
+		started: started, deps: d, free: func() (uint64, error) { return storage.Free(d.DataDir) }, cpu: machine.ProcessTime, heap: LiveHeap,
 	}, forget)
 }
 
-// moving loads the stored state into l, whose controls and measurements are set.
-func moving(l *Limits, forget bool) (*Limits, error) {
+// load reads the stored state of l, whose dependencies are set.
+func load(l *Limits, forget bool) (*Limits, error) {
 	l.poke, l.turn = make(chan struct{}, 1), make(chan struct{}, 1)
 	var stored storedLimits
-	if err := l.meta.GetJSON(MetaLimits, &stored); err != nil {
+	if err := l.deps.Kept.GetJSON(MetaLimits, &stored); err != nil {
 		return nil, err
 	}
 	if forget && len(stored.Changed) > 0 {
 		stored.Changed = nil
-		if err := l.meta.PutJSON(MetaLimits, stored); err != nil {
+		if err := l.deps.Kept.PutJSON(MetaLimits, stored); err != nil {
 			return nil, err
 		}
 	}
-	if err := l.meta.GetJSON(metaLedger, &l.ledger); err != nil {
+	if err := l.deps.Kept.GetJSON(metaLedger, &l.ledger); err != nil {
 		return nil, err
 	}
 	l.changed, l.pause = make(map[string]string), stored.Pause
 	for key, value := range stored.Changed {
 		rules := l.started
 		if k, ok := volunteer.Find(key); !ok || k.Set(&rules, value) != nil {
-			l.log.Warn("stored limit is invalid; ignored", "key", key, "value", value)
+			l.deps.Log.Warn("stored limit is invalid; ignored", "key", key, "value", value)
 			continue
 		}
 		l.changed[key] = value
@@ -215,12 +190,10 @@ func (l *Limits) Run(ctx context.Context) error {
 
 // step decides, enforces the decision, and returns the time to the next step.
 func (l *Limits) step(now time.Time) time.Duration {
-	down, up := l.gauges.traffic()
-	spent := l.gauges.processTime()
-	heap := l.gauges.heap()
-	pages, busy := l.gauges.work()
-	work := time.Duration(0)
-	if busy {
+	down, up := l.deps.Line.Total()
+	spent, heap, worker := l.cpu(), l.Heap(), l.deps.Worker.Stats()
+	pages, work := worker.Pages+worker.Duplicates, time.Duration(0)
+	if worker.Hosts > 0 {
 		work = min(now.Sub(l.stepped), 2*limitsEvery) // a machine that slept did not work
 	}
 	l.mu.Lock()
@@ -248,9 +221,9 @@ func (l *Limits) logChange(was, is *volunteer.Decision) {
 	h, paused := is.Pausing()
 	switch {
 	case paused && h.Rule != old.Rule:
-		l.log.Info("paused", "rule", h.Rule, "why", h.Why)
+		l.deps.Log.Info("paused", "rule", h.Rule, "why", h.Why)
 	case !paused && was.Paused:
-		l.log.Info("resumed", "rule", old.Rule)
+		l.deps.Log.Info("resumed", "rule", old.Rule)
 	}
 }
 
@@ -262,26 +235,40 @@ func (l *Limits) apply(now time.Time, d *volunteer.Decision, resting bool, memor
 		fetchers = 0
 	}
 	if !f.set || fetchers != f.fetchers {
-		l.levers.setFetchers(fetchers)
+		l.deps.Worker.SetFetchers(fetchers)
 	}
 	if !f.set || d.Bandwidth != f.down || d.BandwidthUp != f.up {
-		l.levers.setBandwidth(d.Bandwidth, d.BandwidthUp)
+		l.deps.Line.setRates(d.Bandwidth, d.BandwidthUp)
+		l.deps.Worker.SetBandwidth(d.Bandwidth)
 	}
 	if !f.set || memory != f.memory {
-		l.levers.setMemory(memory)
+		l.setMemory(memory)
 	}
 	f.set, f.fetchers, f.down, f.up, f.memory = true, fetchers, d.Bandwidth, d.BandwidthUp, memory
 	switch {
 	case d.Paused && !f.paused:
-		l.levers.pauseFetching()
+		l.deps.Worker.Pause()
 		f.paused, f.pausedAt, f.brokenOff = true, now, false
 	case !d.Paused && f.paused:
-		l.levers.resumeFetching()
+		l.deps.Worker.Resume()
 		f.paused = false
 	case f.paused && !f.brokenOff && now.Sub(f.pausedAt) >= pauseGrace:
-		l.levers.breakOff()
+		l.deps.Worker.BreakOff()
 		f.brokenOff = true
 	}
+}
+
+// setMemory limits the memory of pages, and sets the soft heap limit if the process runs only this
+// peer. GOMEMLIMIT takes precedence.
+func (l *Limits) setMemory(bytes int64) {
+	l.deps.Worker.SetMemory(l.deps.PageMemory(bytes))
+	if !l.deps.OwnProcess || os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	if bytes == 0 {
+		bytes = 1<<63 - 1 // none
+	}
+	debug.SetMemoryLimit(bytes)
 }
 
 // keepLedger stores the traffic of the day and the month. It does not wait for the disk; writes of
@@ -291,7 +278,7 @@ func (l *Limits) keepLedger(now time.Time) error {
 	ledger := l.ledger
 	l.mu.Unlock()
 	l.kept = now
-	return l.meta.NoteJSON(metaLedger, &ledger)
+	return l.deps.Kept.NoteJSON(metaLedger, &ledger)
 }
 
 // Holding returns the hold that pauses, if any.
@@ -387,7 +374,7 @@ func (l *Limits) store(s storedLimits) error {
 	case l.poke <- struct{}{}:
 	default:
 	}
-	return l.meta.PutJSON(MetaLimits, s)
+	return l.deps.Kept.PutJSON(MetaLimits, s)
 }
 
 // Reserve returns the free disk space at which the peer stops.
@@ -397,8 +384,9 @@ func (l *Limits) Reserve() uint64 {
 	return uint64(max(l.rules.DiskReserve, 1)) // positive
 }
 
-// Heap returns the heap bytes that count against the memory limit.
-func (l *Limits) Heap() int64 { return l.gauges.heap() }
+// Heap returns the live heap without page bodies, which have their own limit. Throttling for large
+// pages in progress would leave mostly slow hosts in use.
+func (l *Limits) Heap() int64 { return max(l.heap()-l.deps.Worker.Stats().Memory, 0) }
 
 // BandwidthCap returns the current download limit in bytes per second, 0 for none.
 func (l *Limits) BandwidthCap() int64 {
@@ -409,7 +397,7 @@ func (l *Limits) BandwidthCap() int64 {
 
 // View returns settings, active throttles and usage.
 func (l *Limits) View() *control.Limits {
-	fetching := l.gauges.fetching()
+	fetching := l.deps.Worker.Stats().InFlight
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	v := &control.Limits{Paused: l.now.Paused, Holds: append([]control.Hold{}, l.now.Holds...)}

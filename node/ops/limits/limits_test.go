@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/ops/volunteer"
 	"github.com/apoidea/apoidea/storage"
@@ -18,19 +19,14 @@ import (
 	"github.com/apoidea/apoidea/storage/storagetest"
 )
 
-// bench notes how levers are moved, and has gauges that a test sets.
+// bench is a worker that notes what it is told, with measurements that a test sets.
 type bench struct {
 	mu       sync.Mutex // guards the rest
 	moves    []string
 	fetchers int
-	pages    int64
-	busy     bool
-	down, up int64
 	memory   int64
-
-	came, went int64
-	spent      time.Duration
-	live       int64
+	line     *Line
+	spent    time.Duration
 }
 
 func (b *bench) move(what string) {
@@ -39,17 +35,26 @@ func (b *bench) move(what string) {
 	b.moves = append(b.moves, what)
 }
 
-func (b *bench) pauseFetching()              { b.move("pause") }
-func (b *bench) breakOff()                   { b.move("break off") }
-func (b *bench) resumeFetching()             { b.move("resume") }
-func (b *bench) setFetchers(n int)           { b.fetchers = n }
-func (b *bench) setBandwidth(down, up int64) { b.down, b.up = down, up }
-func (b *bench) setMemory(bytes int64)       { b.memory = bytes }
-func (b *bench) traffic() (down, up int64)   { return b.came, b.went }
-func (b *bench) processTime() time.Duration  { return b.spent }
-func (b *bench) heap() int64                 { return b.live }
-func (b *bench) fetching() int               { return 0 }
-func (b *bench) work() (int64, bool)         { return b.pages, b.busy }
+func (b *bench) Pause()                { b.move("pause") }
+func (b *bench) BreakOff()             { b.move("break off") }
+func (b *bench) Resume()               { b.move("resume") }
+func (b *bench) SetFetchers(n int)     { b.fetchers = n }
+func (b *bench) SetBandwidth(int64)    {}
+func (b *bench) SetMemory(bytes int64) { b.memory = bytes }
+func (b *bench) Stats() worker.Stats   { return worker.Stats{} }
+
+// limits returns limits that use b, without a stored state.
+func (b *bench) limits(s *storage.Store, started volunteer.Rules) *Limits {
+	b.line = NewLine()
+	return &Limits{
+		started: started, free: func() (uint64, error) { return 1 << 30, nil },
+		cpu: func() time.Duration { return b.spent }, heap: func() int64 { return 0 },
+		deps: Deps{
+			Kept: memo{s.Keyspace(storage.KeyspaceMeta)}, Worker: b, Line: b.line, Log: slog.New(slog.DiscardHandler),
+			PageMemory: func(bytes int64) int64 { return bytes },
+		},
+	}
+}
 
 // memo keeps what a start keeps for the next one.
 type memo struct{ space *storage.Keyspace }
@@ -82,7 +87,7 @@ func (m memo) NoteJSON(name string, v any) error { return m.PutJSON(name, v) }
 func limitsOn(t *testing.T, s *storage.Store, b *bench) *Limits {
 	t.Helper()
 	started := volunteer.Rules{Fetchers: 16, Memory: 100 << 20, Bandwidth: 1e6}
-	l, err := moving(&Limits{started: started, meta: memo{s.Keyspace(storage.KeyspaceMeta)}, levers: b, gauges: b, free: func() (uint64, error) { return 1 << 30, nil }, log: slog.New(slog.DiscardHandler)}, false)
+	l, err := load(b.limits(s, started), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,20 +123,20 @@ func TestLimitsOutlastRestart(t *testing.T) {
 	s := storagetest.New(t)
 	b := new(bench)
 	l := limitsOn(t, s, b)
-	if b.down != 1e6 || b.up != 1e6 || b.fetchers != 16 || b.memory != 100<<20 {
-		t.Errorf("started with %d down, %d up, %d fetchers, memory %d", b.down, b.up, b.fetchers, b.memory)
+	if b.line.Down.Rate() != 1e6 || b.line.Up.Rate() != 1e6 || b.fetchers != 16 || b.memory != 100<<20 {
+		t.Errorf("started with %d down, %d up, %d fetchers, memory %d", b.line.Down.Rate(), b.line.Up.Rate(), b.fetchers, b.memory)
 	}
 	if err := l.set(map[string]string{"bandwidth": "2Mbit", "fetchers": "4", "quota-day": "1000B"}); err != nil {
 		t.Fatal(err)
 	}
 	l.step(time.Now())
-	if b.down != 250_000 || b.up != 250_000 || b.fetchers != 4 {
-		t.Errorf("set: %d down, %d up, %d fetchers", b.down, b.up, b.fetchers)
+	if b.line.Down.Rate() != 250_000 || b.line.Up.Rate() != 250_000 || b.fetchers != 4 {
+		t.Errorf("set: %d down, %d up, %d fetchers", b.line.Down.Rate(), b.line.Up.Rate(), b.fetchers)
 	}
 	if err := l.setPause(volunteer.Pause{On: true}); err != nil {
 		t.Fatal(err)
 	}
-	b.came, b.went = 900, 150
+	b.line.Spent(150, 900)
 	l.step(time.Now())
 	if err := l.keepLedger(time.Now()); err != nil {
 		t.Fatal(err)
@@ -139,8 +144,8 @@ func TestLimitsOutlastRestart(t *testing.T) {
 
 	again := new(bench)
 	l = limitsOn(t, s, again)
-	if again.down != 250_000 || again.fetchers != 4 || !slices.Equal(again.moves, []string{"pause"}) {
-		t.Errorf("after a restart %d down, %d fetchers, moved %q", again.down, again.fetchers, again.moves)
+	if again.line.Down.Rate() != 250_000 || again.fetchers != 4 || !slices.Equal(again.moves, []string{"pause"}) {
+		t.Errorf("after a restart %d down, %d fetchers, moved %q", again.line.Down.Rate(), again.fetchers, again.moves)
 	}
 	v := l.View()
 	if v.Used.Day != 1050 || v.Used.Month != 1050 {
@@ -160,8 +165,8 @@ func TestLimitsOutlastRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.step(time.Now())
-	if again.down != 1e6 || l.Paused() {
-		t.Errorf("taken back: %d down, paused %v", again.down, l.Paused())
+	if again.line.Down.Rate() != 1e6 || l.Paused() {
+		t.Errorf("taken back: %d down, paused %v", again.line.Down.Rate(), l.Paused())
 	}
 }
 
@@ -262,7 +267,7 @@ func TestReserveThatIsNotThere(t *testing.T) {
 	}
 	b := new(bench)
 	for range 2 { // at the start that forgets, and at the next
-		forgot, err := moving(&Limits{started: volunteer.Rules{DiskReserve: 1 << 20}, meta: memo{s.Keyspace(storage.KeyspaceMeta)}, levers: b, gauges: b, log: slog.New(slog.DiscardHandler)}, true)
+		forgot, err := load(b.limits(s, volunteer.Rules{DiskReserve: 1 << 20}), true)
 		if err != nil || forgot.Reserve() != 1<<20 {
 			t.Errorf("%d bytes, %v: not those of the start", forgot.Reserve(), err)
 		}

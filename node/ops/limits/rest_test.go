@@ -5,45 +5,37 @@ import (
 	"testing"
 	"time"
 	"weak"
+
+	"github.com/apoidea/apoidea/crawl/worker"
 )
 
-// A peer in which nothing has moved for a while gives its memory back, once unless it holds much
-// more again. While pages of its crawl are still worked on, which takes longer than fetching them,
-// it is not at rest.
+// TestRest: a peer without progress for a while returns its memory, once until the next progress.
+// While pages are still processed, which takes longer than fetching them, it is not idle.
 func TestRest(t *testing.T) {
 	t.Parallel()
-	const mb = 1 << 20
 	var r rest
 	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for i, step := range []struct {
 		at   time.Duration
-		look restLook
+		look worker.Stats
 		want bool
-		left int64 // held once it was given back
 	}{
-		{0, restLook{held: 50 * mb}, false, 0},
-		{restAfter - 1, restLook{held: 50 * mb}, false, 0},
-		{restAfter, restLook{held: 50 * mb}, true, 8 * mb},
-		{2 * restAfter, restLook{held: 9 * mb}, false, 0},
-		{10 * restAfter, restLook{held: 8*mb + restGrowth - 1}, false, 0},
-		{11 * restAfter, restLook{moved: 7, held: 90 * mb}, false, 0},
-		// The last request was made, and its page is worked on for long.
-		{11*restAfter + restEvery, restLook{moved: 9, busy: true, held: 150 * mb}, false, 0},
-		{13 * restAfter, restLook{moved: 9, busy: true, held: 150 * mb}, false, 0},
-		{13*restAfter + restEvery, restLook{moved: 10, held: 150 * mb}, false, 0},
-		{14 * restAfter, restLook{moved: 10, held: 150 * mb}, false, 0},
-		{14*restAfter + restEvery, restLook{moved: 10, held: 150 * mb}, true, 12 * mb},
-		{20 * restAfter, restLook{moved: 10, held: 12 * mb}, false, 0},
-		// Somebody asked for much while it rested.
-		{21 * restAfter, restLook{moved: 10, held: 40 * mb}, true, 14 * mb},
-		{21*restAfter + restEvery, restLook{moved: 10, held: 60 * mb}, false, 0},
+		{0, worker.Stats{}, false},
+		{restAfter - 1, worker.Stats{}, false},
+		{restAfter, worker.Stats{}, true},
+		{2 * restAfter, worker.Stats{}, false},
+		{10 * restAfter, worker.Stats{}, false},
+		{11 * restAfter, worker.Stats{Requests: 7}, false},
+		// The last request was made, and its page is processed for long.
+		{11*restAfter + restEvery, worker.Stats{Requests: 9, Processing: 1}, false},
+		{13 * restAfter, worker.Stats{Requests: 9, Processing: 1}, false},
+		{13*restAfter + restEvery, worker.Stats{Requests: 10}, false},
+		{14 * restAfter, worker.Stats{Requests: 10}, false},
+		{14*restAfter + restEvery, worker.Stats{Requests: 10}, true},
+		{20 * restAfter, worker.Stats{Requests: 10}, false},
 	} {
-		got := r.due(begin.Add(step.at), step.look)
-		if got != step.want {
-			t.Errorf("step %d, %+v: due %v, want %v", i, step.look, got, step.want)
-		}
-		if got {
-			r.done(begin.Add(step.at), step.left)
+		if got := r.due(begin.Add(step.at), &step.look); got != step.want {
+			t.Errorf("step %d: due %v, want %v", i, got, step.want)
 		}
 	}
 }

@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "write docs/metrics.md anew")
 
 func reading(context.Context) (*Reading, error) {
 	r := &Reading{
-		Services: map[string]Service{"ring": {CallsOut: 1}}, Bounds: map[string]uint64{"write": 1},
+		Services: map[string]Service{"ring": {CallsOut: 1}},
 		Work: worker.Stats{Requests: 7}, DiskFree: 5, Profile: "lab",
 	}
 	r.Work.Outcomes[link.OutcomeOK] = 3

@@ -20,8 +20,6 @@ type Reading struct {
 	Replicas, ReplicasLevel int
 	// Services holds the calls between peers since the start of the process, by service.
 	Services map[string]Service
-	// Bounds counts by name how often a size limit for other peers applied.
-	Bounds map[string]uint64
 	// Bytes received (down) and sent (up) since the start of the process.
 	SitesDown, SitesUp, PeersDown, PeersUp int64
 	// Connections to other peers.

@@ -152,11 +152,6 @@ func ofLimits() []series {
 				put(float64(s.BytesIn), name, "in")
 			}
 		}},
-		{name: "peer_bounds_total", kind: counter, labels: []string{"bound"}, help: "Times that a size limit for other peers applied: a stream was reset or a call got a busy answer.", read: func(r *Reading, put put) {
-			for name, n := range r.Bounds {
-				put(float64(n), name)
-			}
-		}},
 		{name: "line_bytes_total", kind: counter, labels: []string{"with", "direction"}, help: "Bytes received (down) and sent (up), by sites and peers, with encryption; the bandwidth limits apply to these.", read: func(r *Reading, put put) {
 			put(float64(r.SitesDown), "sites", "down")
 			put(float64(r.SitesUp), "sites", "up")

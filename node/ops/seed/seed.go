@@ -202,7 +202,7 @@ var (
 		name, help string
 		labels     []string
 	}{
-		{nameQuestions, "Queries by result: answered, no_data, no_such_name, refused; slipped and dropped above the rate limit; malformed; full above the connection limit.", []string{"transport", "result"}},
+		{nameQuestions, "Queries by result: answered, no_data, no_such_name, refused; slipped and dropped above the rate limit; malformed.", []string{"transport", "result"}},
 		{nameVisits, "Visits of peers by result.", []string{"result"}},
 	}
 )

@@ -4,25 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"net"
 	"net/netip"
 	"os"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/miekg/dns"
+	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
+
+	"github.com/apoidea/apoidea/node/loop"
 )
 
 const (
-	// tcpConns limits open connections, tcpNetworkConns those of one network; more are closed
-	// immediately.
-	tcpConns        = 256
-	tcpNetworkConns = 16
+	// tcpConns limits open connections; more wait to be accepted.
+	tcpConns = 256
 	// tcpQueries limits the queries on a connection, tcpLife its lifetime.
 	tcpQueries = 16
 	tcpLife    = 10 * time.Second
@@ -75,7 +74,7 @@ func (s *server) run(ctx context.Context) error {
 	idle := func() time.Duration { return tcpIdle }
 	for _, d := range []*dns.Server{
 		{PacketConn: s.udp, UDPSize: mostUDP, Handler: s.handler("udp")},
-		{Listener: newConnLimiter(s.tcp, func() { s.count("tcp", "full") }), Handler: s.handler("tcp"), ReadTimeout: tcpIdle, IdleTimeout: idle, MaxTCPQueries: tcpQueries},
+		{Listener: netutil.LimitListener(lifeLimiter{s.tcp}, tcpConns), Handler: s.handler("tcp"), ReadTimeout: tcpIdle, IdleTimeout: idle, MaxTCPQueries: tcpQueries},
 	} {
 		d.MsgAcceptFunc = accept
 		d.MsgInvalidFunc = func([]byte, error) { s.count(transport(d), "malformed") }
@@ -153,64 +152,24 @@ func hostOf(a net.Addr) netip.Addr {
 	return at.Addr()
 }
 
-// connLimiter is a listener with connection limits.
-type connLimiter struct {
-	net.Listener
-	full func()
-
-	mu   sync.Mutex // guards the fields below
-	open int
-	from map[netip.Prefix]int
-}
-
-func newConnLimiter(l net.Listener, full func()) *connLimiter {
-	return &connLimiter{Listener: l, full: full, from: make(map[netip.Prefix]int)}
-}
+// lifeLimiter is a listener of connections with a maximum lifetime.
+type lifeLimiter struct{ net.Listener }
 
 // Accept implements net.Listener.
-func (d *connLimiter) Accept() (net.Conn, error) {
-	for {
-		c, err := d.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		network := clientNetwork(hostOf(c.RemoteAddr()))
-		if !d.enter(network) {
-			_ = c.Close()
-			d.full()
-			continue
-		}
-		g := &guest{Conn: c, until: time.Now().Add(tcpLife), leave: sync.OnceFunc(func() { d.left(network) })}
-		_ = c.SetDeadline(g.until) // an error shows at the first read
-		return g, nil
+func (l lifeLimiter) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
 	}
-}
-
-func (d *connLimiter) enter(network netip.Prefix) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.open >= tcpConns || d.from[network] >= tcpNetworkConns {
-		return false
-	}
-	d.open++
-	d.from[network]++
-	return true
-}
-
-func (d *connLimiter) left(network netip.Prefix) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.open--
-	if d.from[network]--; d.from[network] == 0 {
-		delete(d.from, network)
-	}
+	g := &guest{Conn: c, until: time.Now().Add(tcpLife)}
+	_ = c.SetDeadline(g.until) // an error shows at the first read
+	return g, nil
 }
 
 // guest is a connection with a maximum lifetime.
 type guest struct {
 	net.Conn
 	until time.Time
-	leave func()
 }
 
 // SetReadDeadline implements net.Conn, limited by the lifetime.
@@ -221,16 +180,9 @@ func (g *guest) SetReadDeadline(t time.Time) error {
 	return g.Conn.SetReadDeadline(t)
 }
 
-// Close implements net.Conn.
-func (g *guest) Close() error {
-	g.leave()
-	return g.Conn.Close()
-}
-
 const (
-	// buckets is the number of token buckets, which networks share by a random hash: memory is
-	// constant.
-	buckets = 1 << 14
+	// maxNetworks is the number of networks with a limiter; the least recently used is dropped.
+	maxNetworks = 1 << 14
 	// burst is the burst size in seconds of the rate.
 	burst = 2
 	// The prefix lengths of networks that share a rate.
@@ -240,17 +192,12 @@ const (
 
 // paces limits the rate of responses to each network, because source addresses may be forged.
 type paces struct {
-	seed    maphash.Seed
-	buckets [buckets]*rate.Limiter
-	over    atomic.Uint64 // responses above the rate
+	networks *loop.Paces
+	over     atomic.Uint64 // responses above the rate
 }
 
 func newPaces(perSecond int) *paces {
-	p := &paces{seed: maphash.MakeSeed()}
-	for i := range p.buckets {
-		p.buckets[i] = rate.NewLimiter(rate.Limit(perSecond), burst*perSecond)
-	}
-	return p
+	return &paces{networks: loop.NewPaces(rate.Limit(perSecond), burst*perSecond, maxNetworks)}
 }
 
 // verdict is the decision on a response.
@@ -265,9 +212,8 @@ const (
 
 // take returns the decision on a response to an address: above the rate every second one slips.
 func (p *paces) take(now time.Time, to netip.Addr) verdict {
-	at := maphash.Comparable(p.seed, clientNetwork(to)) % buckets
 	switch {
-	case p.buckets[at].AllowN(now, 1):
+	case p.networks.Of(clientNetwork(to).String()).AllowN(now, 1):
 		return send
 	case p.over.Add(1)%2 == 1:
 		return slip

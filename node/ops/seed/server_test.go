@@ -282,16 +282,16 @@ func TestPaceByNetwork(t *testing.T) {
 	}
 }
 
-// TestSlowOverTCP: who says nothing, or drips, is sent away in time; nobody has more than their
-// share of connections, and others are answered meanwhile.
+// TestSlowOverTCP: silent and dripping clients are disconnected in time, and others are answered
+// meanwhile.
 func TestSlowOverTCP(t *testing.T) {
 	if testing.Short() || os.Getenv("APOIDEA_FULL") == "" {
 		t.Skip("slow: runs with scripts/check.sh --full")
 	}
-	addr, counts := serve(t, testZone(t, eight), 1000)
+	addr, _ := serve(t, testZone(t, eight), 1000)
 	begin := time.Now()
 	var slow sync.WaitGroup
-	for i := range tcpNetworkConns - 1 {
+	for i := range 15 {
 		slow.Go(func() {
 			c, err := net.Dial("tcp", addr)
 			if err != nil {
@@ -324,15 +324,6 @@ func TestSlowOverTCP(t *testing.T) {
 	time.Sleep(300 * time.Millisecond)
 	if m := ask(t, addr, "tcp", "_dnsaddr.seeds.example.org.", dns.TypeTXT, nil); len(m.Answer) != 8 {
 		t.Errorf("beside them: %v", m)
-	}
-	for range 10 {
-		if c, err := net.Dial("tcp", addr); err == nil {
-			defer c.Close()
-		}
-	}
-	time.Sleep(100 * time.Millisecond)
-	if n := counts("tcp full"); n < 8 {
-		t.Errorf("%d of one too many were closed", n)
 	}
 	if m := ask(t, addr, "udp", "_dnsaddr.seeds.example.org.", dns.TypeTXT, nil); len(m.Answer) == 0 {
 		t.Errorf("over UDP: %v", m)
@@ -391,14 +382,17 @@ func TestFlood(t *testing.T) {
 			peak = max(peak, live()-before)
 		}
 	}
+	// Go keeps the descriptors of the goroutines that were alive at once, half a kilobyte each: on a
+	// busy machine several thousand, as each datagram has one.
+	const kept = 4 << 20
 	after := live() - before
-	for end := time.Now().Add(10 * time.Second); after > 2<<20 && time.Now().Before(end); { // what came last may still be under way
+	for end := time.Now().Add(10 * time.Second); after > kept && time.Now().Before(end); { // what came last may still be under way
 		time.Sleep(50 * time.Millisecond)
 		after = live() - before
 	}
 	t.Logf("at most %d KiB, %d KiB after; %d answered, %d slipped, %d dropped, %d malformed", peak>>10, after>>10,
 		counts("udp answered"), counts("udp slipped"), counts("udp dropped"), counts("udp malformed"))
-	if peak > 16<<20 || after > 2<<20 {
+	if peak > 16<<20 || after > kept {
 		t.Errorf("the flood took %d KiB, and %d KiB stay", peak>>10, after>>10)
 	}
 	if m := ask(t, addr, "tcp", "_dnsaddr.seeds.example.org.", dns.TypeTXT, nil); len(m.Answer) != 8 {

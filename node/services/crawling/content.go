@@ -44,9 +44,10 @@ type ContentsDeps struct {
 // Contents implements both sides of content claims: it answers for the keys that this peer owns,
 // and queries the owners of the others.
 type Contents struct {
-	deps  ContentsDeps
-	state *dedup.Content
-	loop  *loop.Serial
+	*loop.Serial // serializes access to State
+	State        *dedup.Content
+
+	deps ContentsDeps
 	// workers limits the requests of untrusted peers.
 	workers *loop.Paces
 }
@@ -59,31 +60,11 @@ var _ pages.Content = (*Contents)(nil)
 
 // NewContents returns Contents that answer once Run is called.
 func NewContents(d ContentsDeps) (*Contents, error) {
-	state, err := dedup.NewContent(d.Records, 0, 0)
+	state, err := dedup.NewContent(d.Records)
 	if err != nil {
 		return nil, err
 	}
-	return &Contents{deps: d, state: state, loop: loop.NewSerial(), workers: loop.NewPaces(workerBodies, workerBurst)}, nil
-}
-
-// Run answers until ctx ends.
-func (c *Contents) Run(ctx context.Context) error { return c.loop.Run(ctx) }
-
-// DoOver runs fn between requests until it returns true.
-func (c *Contents) DoOver(ctx context.Context, fn func() (through bool)) error {
-	return c.loop.DoOver(ctx, fn)
-}
-
-// Remove deletes the records of an arc. Call it within DoOver.
-func (c *Contents) Remove(lo, hi ring.Pos) error {
-	_, err := c.state.Remove(lo, hi)
-	return err
-}
-
-// Import merges records of another peer, within DoOver. It does not wait for the disk.
-func (c *Contents) Import(records []kv.Record) error {
-	_, _, err := c.state.Import(records)
-	return err
+	return &Contents{Serial: loop.NewSerial(), State: state, deps: d, workers: loop.NewPaces(workerBodies, workerBurst, loop.MaxPeers)}, nil
 }
 
 // Claim implements pages.Content. A question without an answer (no owner, an unreachable one)
@@ -188,11 +169,11 @@ func (c *Contents) apply(ctx context.Context, from peer.ID, claims []pages.Quest
 			Record: dedup.Record{URL: k.URL, Peer: by, RecordID: k.RecordID, Date: k.Date},
 		}
 	}
-	return loop.Get(ctx, c.loop, func() ([]dedup.Reply, error) {
-		if _, err := c.state.ConfirmAll(batch); err != nil { // the requester does not wait for the disk
+	return loop.Get(ctx, c.Serial, func() ([]dedup.Reply, error) {
+		if _, err := c.State.ConfirmAll(batch); err != nil { // the requester does not wait for the disk
 			return nil, err
 		}
-		return c.state.ClaimAll(time.Now(), questions)
+		return c.State.ClaimAll(time.Now(), questions)
 	})
 }
 

@@ -252,7 +252,7 @@ func TestContentWithoutAnswer(t *testing.T) {
 				})
 				owns := byFirstByte("bad", "good")
 				view := &rpctest.Ring{Self: "me", Believed: owns, Real: owns}
-				c := &Contents{loop: loop.NewSerial(), deps: ContentsDeps{Router: &rpc.Router{Ring: view, Net: net}, Self: "me", Log: quietLog}}
+				c := &Contents{Serial: loop.NewSerial(), deps: ContentsDeps{Router: &rpc.Router{Ring: view, Net: net}, Self: "me", Log: quietLog}}
 				var claims []pages.Question
 				for i := range 20 {
 					claims = append(claims, pages.Question{Digest: digestOf(i), URL: "http://a.example/"})
@@ -351,7 +351,7 @@ func TestContentRefuses(t *testing.T) {
 func TestContentConfirmedOnDisk(t *testing.T) {
 	disk := storagetest.NewDisk()
 	open := func(d *storagetest.Disk) *dedup.Content {
-		state, err := dedup.NewContent(unsynced{d.Open(t).Keyspace(storage.KeyspaceContent)}, 0, 0)
+		state, err := dedup.NewContent(unsynced{d.Open(t).Keyspace(storage.KeyspaceContent)})
 		if err != nil {
 			t.Fatal(err)
 		}

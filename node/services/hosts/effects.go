@@ -10,6 +10,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/calls"
+	"github.com/apoidea/apoidea/node/loop"
 )
 
 // effects starts the effects of a step. It is called in order, once the step is on disk, and does
@@ -40,7 +41,7 @@ func (w *Owners) effects(r owner.Ready) {
 		w.deps.Admit(r.Admissions)
 	}
 	if r.Outbox {
-		w.outbox.nudge()
+		loop.Wake(w.outbox.wake)
 	}
 }
 

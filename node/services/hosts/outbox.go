@@ -182,7 +182,7 @@ func (b *outbox) run(ctx context.Context) error {
 			}
 			b.box.Put(time.Now(), links)
 			if len(links) == TakeLinks {
-				b.nudge() // there may be more
+				loop.Wake(b.wake) // there may be more
 			}
 		}
 		for ; senders < sendersMost; senders++ {
@@ -208,13 +208,6 @@ func (b *outbox) run(ctx context.Context) error {
 	}
 }
 
-func (b *outbox) nudge() {
-	select {
-	case b.wake <- struct{}{}:
-	default:
-	}
-}
-
 // send sends a batch.
 func (b *outbox) send(ctx context.Context, batch []owner.OutLink) batchDone {
 	left := b.courier.deliver(ctx, batch)
@@ -235,7 +228,7 @@ func (b *outbox) send(ctx context.Context, batch []owner.OutLink) batchDone {
 func (b *outbox) next(senders int) time.Duration {
 	at := b.box.Wake()
 	if senders == sendersMost || at.IsZero() {
-		return time.Hour // a sender or a nudge wakes it
+		return time.Hour // a sender or a new link wakes it
 	}
 	return max(time.Until(at), time.Millisecond)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/services/rpc"
 	"github.com/apoidea/apoidea/node/services/rpc/rpctest"
 )
@@ -127,7 +128,7 @@ func (w *outboxWorld) put(n int) {
 		w.queue = append(w.queue, owner.OutLink{ID: uint64(i), Job: testJob, URL: w.urls[i], Host: host, Key: ring.HostKey(host), Kind: link.KindPage})
 	}
 	w.mu.Unlock()
-	w.box.nudge()
+	loop.Wake(w.box.wake)
 }
 
 // check says that each link was taken once, by one of the takers, and acknowledged once.

@@ -97,7 +97,7 @@ func (m mine) Mine(key ring.Key) bool { return m(key) }
 
 // New reads the hosts. They are driven once Run is called.
 func New(cfg owner.Config, d Deps) (*Owners, error) {
-	w := &Owners{deps: d, taken: make(taken), posters: rate.NewLimiter(postersTimes*posterLinks, postersTimes*posterBurst), ofPoster: loop.NewPaces(posterLinks, posterBurst)}
+	w := &Owners{deps: d, taken: make(taken), posters: rate.NewLimiter(postersTimes*posterLinks, postersTimes*posterBurst), ofPoster: loop.NewPaces(posterLinks, posterBurst, loop.MaxPeers)}
 	w.life, w.end = context.WithCancel(context.Background())
 	kind := dedup.Exact
 	if cfg.SeenBloom {

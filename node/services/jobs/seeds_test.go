@@ -33,7 +33,7 @@ func TestSeedsAreOnDisk(t *testing.T) {
 	}
 	inMemory("posted")
 	for _, state := range []job.State{job.StatePaused, job.StateRunning} {
-		if _, _, err := w.present.registry.SetState(1, spec.ID, job.Standing{State: state}); err != nil {
+		if _, _, err := w.present.State.SetState(1, spec.ID, job.Standing{State: state}); err != nil {
 			t.Fatal(err)
 		}
 		book.refresh(t.Context(), w.later())
@@ -41,7 +41,7 @@ func TestSeedsAreOnDisk(t *testing.T) {
 	}
 	w.present = newJobs(t, nil) // it knows nothing
 	book.refresh(t.Context(), w.later())
-	rec, err := w.present.registry.Get(spec.ID)
+	rec, err := w.present.State.Get(spec.ID)
 	if err != nil || len(rec.GetSpec().GetSeeds()) != seeds || job.State(rec.GetState()) != job.StateRunning {
 		t.Errorf("the next owner knows %v, %v", rec, err)
 	}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
-	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/services/rpc"
 	"github.com/apoidea/apoidea/storage/kv"
@@ -41,9 +40,10 @@ var jobMethod = rpc.Method[*wire.JobRequest, *wire.JobReply]{Service: ServiceNam
 // Service stores the jobs whose keys this peer owns. Requests run one after another on its loop;
 // replies are sent when the acknowledged changes are on disk.
 type Service struct {
-	deps     ServiceDeps
-	registry *job.Registry
-	loop     *loop.Serial
+	*loop.Serial // serializes access to State
+	State        *job.Registry
+
+	deps ServiceDeps
 	// kick wakes the seeding after a post.
 	kick chan struct{}
 	// strangers limits the posts of all untrusted peers together, and parties those of each; desk
@@ -72,10 +72,10 @@ type ServiceDeps struct {
 // NewService returns a Service, which replies once Run is called.
 func NewService(d ServiceDeps) *Service {
 	s := &Service{
-		deps: d, registry: job.NewRegistry(d.Store), loop: loop.NewSerial(), kick: make(chan struct{}, 1),
-		strangers: rate.NewLimiter(strangersMinute/60, strangersBytes), parties: loop.NewPaces(rate.Every(partyEvery), partyAtOnce),
+		Serial: loop.NewSerial(), State: job.NewRegistry(d.Store), deps: d, kick: make(chan struct{}, 1),
+		strangers: rate.NewLimiter(strangersMinute/60, strangersBytes), parties: loop.NewPaces(rate.Every(partyEvery), partyAtOnce, loop.MaxPeers),
 	}
-	s.registry.Takes = func(spec *job.Spec) bool {
+	s.State.Takes = func(spec *job.Spec) bool {
 		err := d.Whose.Takes(spec)
 		if err != nil {
 			d.Log.Warn("job record rejected", "err", err)
@@ -85,26 +85,8 @@ func NewService(d ServiceDeps) *Service {
 	return s
 }
 
-// Run serves requests until ctx ends.
-func (s *Service) Run(ctx context.Context) error { return s.loop.Run(ctx) }
-
-// DoOver runs fn between requests until it returns true.
-func (s *Service) DoOver(ctx context.Context, fn func() (through bool)) error {
-	return s.loop.DoOver(ctx, fn)
-}
-
-// Remove deletes the records of an arc. Within DoOver.
-func (s *Service) Remove(lo, hi ring.Pos) error {
-	_, err := s.registry.Remove(lo, hi)
-	return err
-}
-
-// Import merges records of another peer. Within DoOver; they need not be on disk when it returns.
-func (s *Service) Import(records []kv.Record) error {
-	_, err := s.registry.Import(records)
-	loop.Wake(s.kick) // its seeds may not have been sent
-	return err
-}
+// Imported wakes the seeding: the seeds of imported jobs may not have been sent.
+func (s *Service) Imported() { loop.Wake(s.kick) }
 
 // Service returns the service for other peers.
 func (s *Service) Service() rpc.Service {
@@ -136,7 +118,7 @@ func (s *Service) answer(ctx context.Context, from peer.ID, req *wire.JobRequest
 	}
 	var reply *wire.JobReply
 	var wait func() error
-	derr := s.loop.Do(ctx, func() { reply, wait, err = s.apply(from, member, id, req) })
+	derr := s.Do(ctx, func() { reply, wait, err = s.apply(from, member, id, req) })
 	done() // the next request need not wait for the disk
 	if derr != nil {
 		return nil, derr
@@ -175,7 +157,7 @@ func (s *Service) apply(from peer.ID, member bool, id job.ID, req *wire.JobReque
 		if !member {
 			room = strangersListed
 		}
-		jobs, err := s.registry.List(id, room)
+		jobs, err := s.State.List(id, room)
 		return &wire.JobReply{Jobs: jobs}, nil, err
 	case req.GetPost() != nil:
 		spec, serr := job.FromWire(req.GetPost())
@@ -200,17 +182,17 @@ func (s *Service) apply(from peer.ID, member bool, id job.ID, req *wire.JobReque
 				return nil, nil, err
 			}
 		}
-		rec, wait, err = s.registry.Restore(now, spec, known)
+		rec, wait, err = s.State.Restore(now, spec, known)
 	case req.GetSetState() != 0:
 		to := job.Standing{State: job.State(req.GetSetState()), Version: req.GetVersion(), Signature: string(req.GetStateSignature())}
-		rec, wait, err = s.registry.SetState(now, id, to)
+		rec, wait, err = s.State.SetState(now, id, to)
 	case len(req.GetAsk()) > 0:
 		reply, err = s.standings(req.GetAsk())
 		return reply, nil, err
 	case req.GetDraw() != nil:
-		return s.registry.Draw(now, id, []byte(from), req.GetDraw())
+		return s.State.Draw(now, id, []byte(from), req.GetDraw())
 	default:
-		rec, err = s.registry.Get(id)
+		rec, err = s.State.Get(id)
 	}
 	return &wire.JobReply{Jobs: []*wire.Job{rec}}, wait, err
 }
@@ -221,7 +203,7 @@ func (s *Service) room(from peer.ID, spec *job.Spec, known job.Standing, size in
 	if _, err := spec.Vouched(known); err != nil {
 		return err
 	}
-	if _, err := s.registry.Standing(spec.ID); !errors.Is(err, job.ErrUnknown) {
+	if _, err := s.State.Standing(spec.ID); !errors.Is(err, job.ErrUnknown) {
 		return err
 	}
 	party := string(from)
@@ -247,7 +229,7 @@ func (s *Service) standings(ids [][]byte) (*wire.JobReply, error) {
 		if s.deps.Serves(id) != nil {
 			continue
 		}
-		now, err := s.registry.Standing(id)
+		now, err := s.State.Standing(id)
 		if err != nil && !errors.Is(err, job.ErrUnknown) {
 			return nil, err
 		}
@@ -309,7 +291,7 @@ func (s *Service) sow(ctx context.Context) error {
 }
 
 func (s *Service) sowOne(ctx context.Context, id job.ID) error {
-	rec, err := loop.Get(ctx, s.loop, func() (*wire.Job, error) { return s.registry.Get(id) })
+	rec, err := loop.Get(ctx, s.Serial, func() (*wire.Job, error) { return s.State.Get(id) })
 	if errors.Is(err, job.ErrUnknown) {
 		return nil // moved meanwhile
 	}
@@ -329,8 +311,8 @@ func (s *Service) sowOne(ctx context.Context, id job.ID) error {
 }
 
 func (s *Service) noteSent(ctx context.Context, id job.ID, n uint64) error {
-	wait, err := loop.Get(ctx, s.loop, func() (func() error, error) {
-		return s.registry.SeedsSent(time.Now().UnixMilli(), id, n)
+	wait, err := loop.Get(ctx, s.Serial, func() (func() error, error) {
+		return s.State.SeedsSent(time.Now().UnixMilli(), id, n)
 	})
 	if errors.Is(err, job.ErrUnknown) {
 		return nil // moved meanwhile: the seeds are sent again from there, without harm
@@ -344,5 +326,5 @@ func (s *Service) noteSent(ctx context.Context, id job.ID, n uint64) error {
 // Unsent returns the number of seeds by job stored here that no owner has acknowledged: outstanding
 // work that no host record contains.
 func (s *Service) Unsent(ctx context.Context) (left map[job.ID]int64, err error) {
-	return loop.Get(ctx, s.loop, s.registry.Unsent)
+	return loop.Get(ctx, s.Serial, s.State.Unsent)
 }

@@ -63,7 +63,7 @@ func TestSignedJobRequests(t *testing.T) {
 		if (err != nil) != row.refused || row.refused && calls.CodeOf(err) != calls.CodeRefused {
 			t.Errorf("%s: %v", row.name, err)
 		}
-		now, err := s.registry.Standing(spec.ID)
+		now, err := s.State.Standing(spec.ID)
 		if now.Version != row.version || now.State == job.StateCanceled || (err != nil) != (row.version == 0) {
 			t.Errorf("%s: %v, %v", row.name, now, err)
 		}
@@ -170,7 +170,7 @@ func TestSignedJobSurvivesItsOwner(t *testing.T) {
 	worker, _ = newBook(t, w, space)
 	w.present = newJobs(t, nil)
 	worker.refresh(t.Context(), w.later())
-	now, err := w.present.registry.Standing(spec.ID)
+	now, err := w.present.State.Standing(spec.ID)
 	if err != nil || now.State != job.StatePaused || now.Version != 4 {
 		t.Errorf("the next owner knows %v, %v", now, err)
 	}
@@ -211,7 +211,7 @@ func TestWhoMayChangeAJob(t *testing.T) {
 	if _, err := foreign.SetJob(t.Context(), id, "finish"); err != nil {
 		t.Errorf("finish: %v", err)
 	}
-	if now, err := w.present.registry.Standing(spec.ID); err != nil || now != job.Posted() {
+	if now, err := w.present.State.Standing(spec.ID); err != nil || now != job.Posted() {
 		t.Errorf("it is %v, %v", now, err)
 	}
 	one, two := at(key), at(key)
@@ -228,7 +228,7 @@ func TestWhoMayChangeAJob(t *testing.T) {
 		{two, "cancel", job.Standing{State: job.StateCanceled, Version: 4}},
 	} {
 		j, err := step.at.SetJob(t.Context(), id, step.action)
-		now, serr := w.present.registry.Standing(spec.ID)
+		now, serr := w.present.State.Standing(spec.ID)
 		if now.Signature = ""; err != nil || serr != nil || now != step.want || j.State != step.want.State.String() {
 			t.Errorf("step %d, %s: %v, %v; %v, %v", i, step.action, j, err, now, serr)
 		}

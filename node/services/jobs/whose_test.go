@@ -95,16 +95,16 @@ func TestJobsOfOthersAreNotTaken(t *testing.T) {
 		}
 	}
 	var records []kv.Record
-	if err := open.registry.Export([16]byte{}, [16]byte{}, func(k, v []byte) bool {
+	if err := open.State.Export([16]byte{}, [16]byte{}, func(k, v []byte) bool {
 		records = append(records, kv.Record{Key: bytes.Clone(k), Value: bytes.Clone(v)})
 		return true
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Import(records); err != nil {
+	if _, err := s.State.Import(records); err != nil {
 		t.Errorf("records of others hold up the rest: %v", err)
 	}
-	if list, err := s.registry.List(job.ID{}, 1<<20); err != nil || len(list) != 1 || job.ID(list[0].GetSpec().GetId()) != ours.ID {
+	if list, err := s.State.List(job.ID{}, 1<<20); err != nil || len(list) != 1 || job.ID(list[0].GetSpec().GetId()) != ours.ID {
 		t.Errorf("kept are %v, %v", list, err)
 	}
 

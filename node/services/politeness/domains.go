@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -55,17 +56,16 @@ type DomainsDeps struct {
 	// its limit.
 	Prove  func(ctx context.Context, s optout.Subject, a optout.Action) error
 	Spread func(s optout.Subject, a optout.Action, hosts []string, changed bool) bool
-	// Spawn runs fn asynchronously, until the peer ends.
-	Spawn func(fn func(ctx context.Context))
-	Log   *slog.Logger // reports failures
+	Log    *slog.Logger // reports failures
 }
 
 // Domains is server and client of the records of registrable domains: it serves those that this
 // peer owns, and queries the owners of others.
 type Domains struct {
+	*loop.Serial // serializes access to State
+	State        *domain.Store
+
 	deps      DomainsDeps
-	state     *domain.Store
-	loop      *loop.Serial
 	inquiries inquiries
 }
 
@@ -75,15 +75,15 @@ func NewDomains(d DomainsDeps) (*Domains, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Domains{deps: d, state: state, loop: loop.NewSerial(), inquiries: inquiries{spawn: d.Spawn}}, nil
+	return &Domains{Serial: loop.NewSerial(), State: state, deps: d, inquiries: make(inquiries, admissionWaiting)}, nil
 }
 
-// Run serves requests until ctx ends.
-func (d *Domains) Run(ctx context.Context) error { return d.loop.Run(ctx) }
-
-// DoOver runs fn between requests until it returns true.
-func (d *Domains) DoOver(ctx context.Context, fn func() (through bool)) error {
-	return d.loop.DoOver(ctx, fn)
+// Run serves requests, and sends those of Inquire, until ctx ends.
+func (d *Domains) Run(ctx context.Context) error {
+	var asking sync.WaitGroup
+	asking.Go(func() { d.inquiries.run(ctx) })
+	defer asking.Wait()
+	return d.Serial.Run(ctx)
 }
 
 // Service returns the service for other peers.
@@ -132,8 +132,8 @@ func (d *Domains) admit(ctx context.Context, _ peer.ID, m *wire.Admission) (*wir
 	var verdicts []domain.Verdict
 	var wait func() error
 	var err error
-	if lerr := d.loop.Do(ctx, func() {
-		verdicts, wait, err = d.state.Admit(job.ID(m.GetJob()), m.GetHost())
+	if lerr := d.Do(ctx, func() {
+		verdicts, wait, err = d.State.Admit(job.ID(m.GetJob()), m.GetHost())
 	}); lerr != nil {
 		return nil, lerr
 	}
@@ -175,8 +175,8 @@ func (d *Domains) optOut(ctx context.Context, s optout.Subject, a optout.Action)
 	}
 	var wait func() error
 	var hosts []string
-	changed, err = loop.Get(ctx, d.loop, func() (changed bool, err error) {
-		if changed, wait, err = d.state.SetOptOut(time.Now(), s.Name, a == optout.Out); err == nil {
+	changed, err = loop.Get(ctx, d.Serial, func() (changed bool, err error) {
+		if changed, wait, err = d.State.SetOptOut(time.Now(), s.Name, a == optout.Out); err == nil {
 			hosts, err = d.hostsOf(s.Name)
 		}
 		return changed, err
@@ -201,7 +201,7 @@ func (d *Domains) hostsOf(name string) (list []string, err error) {
 			list = append(list, plain)
 		}
 	}
-	err = d.state.Hosts(domain.Of(name), func(host string) bool {
+	err = d.State.Hosts(domain.Of(name), func(host string) bool {
 		if domain.Covers(name, host) {
 			list = append(list, host)
 		}
@@ -257,23 +257,11 @@ func questions(list []owner.Admission) (groups [][]owner.Admission) {
 	return groups
 }
 
-// Remove deletes the records of an arc. Within DoOver.
-func (d *Domains) Remove(lo, hi ring.Pos) error {
-	_, err := d.state.Remove(lo, hi)
-	return err
-}
-
-// Import merges records of another peer. Within DoOver; they need not be on disk when it returns.
-func (d *Domains) Import(records []kv.Record) error {
-	_, err := d.state.Import(records)
-	return err
-}
-
 // OptedOut returns up to most domains stored here that have opted out.
 func (d *Domains) OptedOut(ctx context.Context, most int) (names []string, err error) {
-	return loop.Get(ctx, d.loop, func() ([]string, error) {
+	return loop.Get(ctx, d.Serial, func() ([]string, error) {
 		names := []string{}
-		err := d.state.OptOuts(func(o *domain.OptOut) bool {
+		err := d.State.OptOuts(func(o *domain.OptOut) bool {
 			if o.On {
 				names = append(names, o.Domain)
 			}

@@ -12,53 +12,33 @@ const (
 	admissionWaiting = 4096
 )
 
-// inquiries is the queue of admission requests.
-type inquiries struct {
-	// spawn runs fn asynchronously.
-	spawn func(fn func(ctx context.Context))
+// inquiries is the queue of admission requests. Each returns when it has a reply.
+type inquiries chan func(ctx context.Context)
 
-	mu      sync.Mutex // guards what follows
-	waiting []func(ctx context.Context)
-	asking  int
-}
-
-// put queues a request, which returns when it has a reply, and reports whether there was space. It
-// does not block.
-func (q *inquiries) put(ask func(ctx context.Context)) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.waiting) >= admissionWaiting {
+// put queues a request, and reports whether there was space. It does not block.
+func (q inquiries) put(ask func(ctx context.Context)) bool {
+	select {
+	case q <- ask:
+		return true
+	default:
 		return false
 	}
-	q.waiting = append(q.waiting, ask)
-	if q.asking < admissionAsks {
-		q.asking++
-		q.spawn(q.run)
-	}
-	return true
 }
 
-// run sends requests until the queue is empty.
-func (q *inquiries) run(ctx context.Context) {
-	for {
-		ask := q.next(ctx)
-		if ask == nil {
-			return
-		}
-		ask(ctx)
+// run sends requests until ctx ends.
+func (q inquiries) run(ctx context.Context) {
+	var workers sync.WaitGroup
+	for range admissionAsks {
+		workers.Go(func() {
+			for {
+				select {
+				case ask := <-q:
+					ask(ctx)
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
 	}
-}
-
-// next removes the oldest request from the queue; with nil the calling goroutine ends.
-func (q *inquiries) next(ctx context.Context) func(ctx context.Context) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.waiting) == 0 || ctx.Err() != nil {
-		q.asking--
-		return nil
-	}
-	ask := q.waiting[0]
-	q.waiting[0] = nil
-	q.waiting = q.waiting[1:]
-	return ask
+	workers.Wait()
 }

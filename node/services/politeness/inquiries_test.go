@@ -2,28 +2,28 @@ package politeness
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 )
 
-// A page with a hundred thousand domains costs neither as many goroutines nor a list without end,
-// and what found a place is asked.
+// TestInquiriesAreBounded: a page with a hundred thousand domains costs neither as many goroutines
+// nor a list without end, and each queued request is sent.
 func TestInquiriesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var group sync.WaitGroup
-		var running, most, asked atomic.Int64
+		ctx, cancel := context.WithCancel(t.Context())
+		q := make(inquiries, admissionWaiting)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			q.run(ctx)
+		}()
+		var running, asked atomic.Int64
 		release := make(chan struct{})
-		ask := func(context.Context) { <-release; asked.Add(1) }
-		q := &inquiries{
-			spawn: func(fn func(ctx context.Context)) {
-				most.Store(max(most.Load(), running.Add(1)))
-				group.Go(func() {
-					defer running.Add(-1)
-					fn(t.Context())
-				})
-			},
+		ask := func(context.Context) {
+			running.Add(1)
+			<-release
+			asked.Add(1)
 		}
 		taken := 0
 		for range 100_000 {
@@ -32,23 +32,25 @@ func TestInquiriesAreBounded(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if n := most.Load(); n != admissionAsks {
-			t.Errorf("%d goroutines, want %d", n, admissionAsks)
+		if n := running.Load(); n != admissionAsks {
+			t.Errorf("%d in flight, want %d", n, admissionAsks)
 		}
 		if taken < admissionWaiting || taken > admissionWaiting+admissionAsks {
-			t.Errorf("%d questions found a place, want %d that wait and those under way", taken, admissionWaiting)
+			t.Errorf("%d requests found a place, want %d that wait and those in flight", taken, admissionWaiting)
 		}
 		close(release)
-		group.Wait()
+		synctest.Wait()
 		if n := asked.Load(); n != int64(taken) {
-			t.Errorf("%d questions were put, want %d", n, taken)
+			t.Errorf("%d requests were sent, want %d", n, taken)
 		}
 		if !q.put(ask) {
 			t.Error("no place although nothing waits")
 		}
-		group.Wait()
+		synctest.Wait()
 		if n := asked.Load(); n != int64(taken)+1 {
-			t.Errorf("%d questions were put, want %d", n, taken+1)
+			t.Errorf("%d requests were sent, want %d", n, taken+1)
 		}
+		cancel()
+		<-ended
 	})
 }

@@ -149,9 +149,9 @@ func (w *keepers) start(t *testing.T, id peer.ID, change ...func(*Replication)) 
 		t.Fatal(err)
 	}
 	p.keeping.Add(storage.KeyspaceHosts, p.owners.Mover(), p.owners.OnLoop)
-	p.keeping.AddService(storage.KeyspaceJobs, p.jobs)
-	p.keeping.AddService(storage.KeyspaceContent, p.contents)
-	p.keeping.AddService(storage.KeyspaceSubnets, p.subnets)
+	p.keeping.AddService(storage.KeyspaceJobs, p.jobs.Serial, p.jobs.State, p.jobs.Imported)
+	p.keeping.AddService(storage.KeyspaceContent, p.contents.Serial, p.contents.State, nil)
+	p.keeping.AddService(storage.KeyspaceSubnets, p.subnets.Serial, p.subnets, nil)
 	p.keeping.came = p.owners.RecordsCame
 	stopShip := p.stop
 	stopRest := background(t, p.jobs.Run, p.contents.Run, p.subnets.Run, p.runOwners, p.keeping.Run)

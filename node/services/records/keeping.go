@@ -122,9 +122,10 @@ func keepingOf(watch *Watch, r *rpc.Router, ship *Replication, ttl time.Duration
 	return k
 }
 
-// AddService adds the records of a service.
-func (k *Keeping) AddService(prefix byte, s Service) {
-	k.Add(prefix, merging{k.ship.store.Keyspace(prefix), s}, s.DoOver)
+// AddService adds the records of a state machine that runs on a loop. Imported, if not nil, is
+// called on it after each import.
+func (k *Keeping) AddService(prefix byte, loop *loop.Serial, s State, imported func()) {
+	k.Add(prefix, merging{k.ship.store.Keyspace(prefix), s, imported}, loop.DoOver)
 }
 
 // Add adds a kind of records. Run runs fn on the goroutine of its state machine, see kind.

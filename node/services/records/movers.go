@@ -1,8 +1,6 @@
 package records
 
 import (
-	"context"
-
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/services/handoff"
 	"github.com/apoidea/apoidea/node/services/rpc"
@@ -23,27 +21,29 @@ type Mover interface {
 	Import(p handoff.Push) (merge func() (through bool, err error), later bool)
 }
 
-// Service is a state machine on a loop, whose records merge by union and have no notes.
-type Service interface {
-	// Remove deletes the records of an arc, and Import merges those of another peer: both within
-	// DoOver, without waiting for the disk.
-	Remove(lo, hi ring.Pos) error
-	Import(records []kv.Record) error
-	// DoOver runs fn between requests until it returns true.
-	DoOver(ctx context.Context, fn func() (through bool)) error
+// State is a state machine whose records merge by union and have no notes.
+type State interface {
+	// Remove deletes the records of an arc, and Import merges those of another peer; wait returns when
+	// the change is on disk.
+	Remove(lo, hi ring.Pos) (wait func() error, err error)
+	Import(records []kv.Record) (wait func() error, err error)
 }
 
-// merging is the Mover of a Service.
+// merging is the Mover of a State.
 type merging struct {
 	*storage.Keyspace
-	service Service
+	state    State
+	imported func() // called after each Import; nil: nothing
 }
 
 // Note implements Mover.
 func (merging) Note(ring.Pos) []byte { return nil }
 
 // Remove implements Mover.
-func (m merging) Remove(pos ring.Pos) error { return m.service.Remove(pos, pos.Next()) }
+func (m merging) Remove(pos ring.Pos) error {
+	_, err := m.state.Remove(pos, pos.Next())
+	return err
+}
 
 // recordsAtOnce is how many records are merged before the loop processes other requests.
 const recordsAtOnce = 256
@@ -53,7 +53,11 @@ func (m merging) Import(p handoff.Push) (merge func() (through bool, err error),
 	records := p.Records
 	return func() (bool, error) {
 		n := min(recordsAtOnce, len(records))
-		if err := m.service.Import(records[:n]); err != nil {
+		_, err := m.state.Import(records[:n])
+		if m.imported != nil {
+			m.imported()
+		}
+		if err != nil {
 			return false, rpc.Refuse("%v", err)
 		}
 		records = records[n:]

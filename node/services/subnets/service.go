@@ -33,8 +33,9 @@ const fullAnswer = 2 << 20
 
 // Service serves the records of subnets that this peer owns, and requests others from their owners.
 type Service struct {
+	*loop.Serial // serializes access to state
+
 	state  *Store
-	loop   *loop.Serial
 	router *rpc.Router
 	log    *slog.Logger
 	full   int // fullAnswer
@@ -46,27 +47,17 @@ func NewService(records kv.Store, r *rpc.Router, log *slog.Logger) (*Service, er
 	if err != nil {
 		return nil, err
 	}
-	return &Service{state: state, loop: loop.NewSerial(), router: r, log: log, full: fullAnswer}, nil
+	return &Service{Serial: loop.NewSerial(), state: state, router: r, log: log, full: fullAnswer}, nil
 }
 
-// Run serves requests until ctx ends.
-func (s *Service) Run(ctx context.Context) error { return s.loop.Run(ctx) }
-
-// DoOver runs fn between requests until it returns true.
-func (s *Service) DoOver(ctx context.Context, fn func() (through bool)) error {
-	return s.loop.DoOver(ctx, fn)
+// Import implements records.State.
+func (s *Service) Import(kvs []kv.Record) (wait func() error, err error) {
+	return s.state.Import(time.Now(), kvs)
 }
 
-// Import merges records of a handoff; see [Store.Import]. It is called within DoOver.
-func (s *Service) Import(kvs []kv.Record) error {
-	_, err := s.state.Import(time.Now(), kvs)
-	return err
-}
-
-// Remove deletes records that were handed off; see [Store.Remove]. It is called within DoOver.
-func (s *Service) Remove(lo, hi ring.Pos) error {
-	_, err := s.state.Remove(lo, hi)
-	return err
+// Remove implements records.State.
+func (s *Service) Remove(lo, hi ring.Pos) (wait func() error, err error) {
+	return s.state.Remove(lo, hi)
 }
 
 // Service returns the service for other peers.
@@ -93,7 +84,7 @@ func (s *Service) serve(ctx context.Context, _ peer.ID, m *wire.Subnets) (*wire.
 	reply := &wire.SubnetsReply{}
 	var wait func() error
 	var err error
-	if lerr := s.loop.Do(ctx, func() {
+	if lerr := s.Do(ctx, func() {
 		if wait, err = s.merge(brought, reply); err == nil {
 			err = s.answer(keys, m.GetHeld(), reply)
 		}
