@@ -114,7 +114,8 @@ func robotsState(t testing.TB, fetched time.Time) []byte {
 	return raw
 }
 
-// TestWhatAWorkerLearnt reaches the next one, but for the state of robots.txt, which the owner keeps.
+// TestWhatAWorkerLearnt reaches the next one, but for the state of robots.txt, which the owner
+// keeps.
 func TestWhatAWorkerLearnt(t *testing.T) {
 	s := newScene(t, nil)
 	s.post(0, pages("a.example", 10)...)

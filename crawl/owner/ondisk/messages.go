@@ -17,7 +17,7 @@ import (
 // docs/decisions/27-records-as-messages.md. Unknown fields are preserved.
 
 const (
-	// maxMessage bounds messages other than links, so that decoding untrusted input takes little memory.
+	// maxMessage bounds messages other than links, and the memory to decode untrusted ones.
 	maxMessage = 64 << 10
 	// maxRest bounds the preserved unknown fields, in bytes.
 	maxRest = 4 << 10

@@ -15,8 +15,8 @@ const (
 	smallState = 4 << 10
 	mostStates = 16 << 20
 	roomPause  = 5 * time.Second
-	// mostIdle bounds the files, with idleOverhead each, retained for later leases of their hosts. Those
-	// beyond it are fetched again.
+	// mostIdle bounds the files, with idleOverhead each, retained for later leases of their hosts.
+	// Those beyond it are fetched again.
 	mostIdle     = 8 << 20
 	idleOverhead = 300
 	// mostRules bounds the memory of parsed rules. The least recently used are evicted; parsing them

@@ -41,8 +41,8 @@ func TestShelfBoundsIdleFiles(t *testing.T) {
 	}
 }
 
-// TestShelfBoundsLeasedFiles: a file for which there is no memory is not taken, and small ones always
-// are.
+// TestShelfBoundsLeasedFiles: a file for which there is no memory is not taken, and small ones
+// always are.
 func TestShelfBoundsLeasedFiles(t *testing.T) {
 	s := newShelf()
 	var taken []*origin
