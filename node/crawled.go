@@ -15,6 +15,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/resolve"
+	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/dht/p2p"
@@ -131,7 +132,7 @@ func withPort(server string) string {
 // placing returns the configuration of placement.
 func (c *Config) placing() placer.Config {
 	return placer.Config{
-		Strategy: c.Placement, Probe: c.Probe, GeoIP: c.GeoIP, Hierarchy: c.Hierarchy, Delay: c.Delay, Agent: productToken,
+		Strategy: c.Placement, Probe: c.Probe, GeoIP: c.GeoIP, Hierarchy: c.Hierarchy, Delay: c.Delay,
 	}
 }
 
@@ -140,10 +141,10 @@ func (n *Node) placed() placer.Deps {
 	return placer.Deps{
 		Self: n.ring.net.Self(), Incarnation: n.incarnation, Now: n.clock.Now, Ring: n.ring.dht, Worker: n.crawl.Worker, Sites: n.crawl.Fetcher,
 		Records: n.subnets, Net: rpc.CallerFunc(n.ring.call), Addrs: n.ring.addrsOf, Where: n.ring.standsAt, Paused: n.limits.Paused, OptedOut: n.optOuts.Host,
-		Robots: func(ctx context.Context, host, scheme string) []byte {
+		Robots: func(ctx context.Context, host, scheme string) robots.State {
 			var d owner.HostDetail
 			if err := n.owners.Look(ctx, func(o *owner.Owner) { d, _ = o.Host(host) }); err != nil {
-				return nil
+				return robots.State{}
 			}
 			return d.Robots[scheme+"://"+host]
 		},

@@ -51,7 +51,7 @@ func TestStrangersReportNothing(t *testing.T) {
 			lie := &wire.HostWork{
 				Host: "a.example", Epoch: e, Want: 5, Addrs: [][]byte{{192, 0, 2, 66}}, BackoffMs: 86_400_000, BackoffReason: "no",
 				Fetched: []*wire.Fetched{s.got("http://a.example/00", link.OutcomeOK, "http://b.example/lie"), s.got("http://a.example/made-up", link.OutcomeOK)},
-				Robots:  []*wire.Robots{{Origin: "http://a.example", State: robotsState(t, s.now, "User-agent: *\nDisallow: /")}},
+				Robots:  []*wire.Robots{{Origin: "http://a.example", State: robotsState(t, s.now)}},
 			}
 			unknown := job.NewID() // is not asked for: a stranger may name any
 			made := []*wire.Fetched{{Job: unknown[:], Url: []byte("http://made-up.example/")}}
@@ -66,7 +66,10 @@ func TestStrangersReportNothing(t *testing.T) {
 			t.Errorf("held %v: %+v", held, c)
 		}
 		s.wait(20 * time.Second)
-		if g := s.lease("w1", "a.example", 3); len(g.GetAddrs()) != 0 || len(g.GetRobots()) != 0 || g.GetNotBeforeMs() > 1000 {
+		if d, _ := s.owner.Host("a.example"); len(d.Robots) != 0 {
+			t.Errorf("held %v: the owner keeps %v", held, d.Robots)
+		}
+		if g := s.lease("w1", "a.example", 3); len(g.GetAddrs()) != 0 || g.GetNotBeforeMs() > 1000 {
 			t.Errorf("held %v: the next worker hears %v", held, g)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/owner/links"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/trap"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage/kv"
@@ -33,8 +34,8 @@ type HostDetail struct {
 	FailOutcome link.Outcome // outcome of the last failure
 	Mute        bool         // two connection failures in a row, and no URL of the host has an outcome
 	Addrs       [][]byte     // 4 or 16 bytes each
-	// Robots holds the states of the host's origins, as encoded by the worker.
-	Robots map[string][]byte
+	// Robots holds the robots.txt states of the host's origins.
+	Robots map[string]robots.State
 	// Placed is the worker chosen last, with the time, reason and measurements of the choice.
 	Placed    string
 	PlacedAt  time.Time            // time of the choice
@@ -58,7 +59,7 @@ func (bk *books) Host(name string) (HostDetail, bool) {
 	d := HostDetail{
 		Host: h.Rec.Name, Key: h.Key, Epoch: h.Rec.Epoch, Fails: h.Rec.Fails, FailOutcome: h.Rec.FailOutcome,
 		Addrs: h.Rec.Addrs, Placed: h.Rec.Placed, PlacedWhy: h.Rec.PlacedWhy, Measured: append([]ondisk.Measurement(nil), h.Rec.Measured...),
-		Robots: make(map[string][]byte),
+		Robots: make(map[string]robots.State),
 	}
 	if d.OptedOut = bk.WhyOptedOut(h); h.Rec.OptOut.On {
 		d.OptedOutAt = time.UnixMilli(h.Rec.OptOut.At)
@@ -77,8 +78,8 @@ func (bk *books) Host(name string) (HostDetail, bool) {
 	}
 	prefix := ondisk.HostPrefix(h.Pos, ondisk.KindRobots)
 	bk.Buf.Scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
-		if state, err := ondisk.RobotsState(value); err == nil {
-			d.Robots[string(key[len(prefix):])] = append([]byte(nil), state...)
+		if state, err := ondisk.DecodeRobots(value); err == nil {
+			d.Robots[string(key[len(prefix):])] = state
 		}
 		return true
 	})

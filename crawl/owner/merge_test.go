@@ -84,7 +84,8 @@ func (w *mergeWorld) happens(s *scene) {
 		s.placed(s.do(nil), "w")
 		s.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: name, Want: 2}}})
 	case 6:
-		state := robots.FromFetch(robots.Answer{Status: http.StatusOK, Body: fmt.Append(nil, w.rng.IntN(5))}, w.now, nil)
+		state := robots.FromFetch(robots.Answer{Status: http.StatusOK, Body: []byte("x")}, w.now, nil)
+		state.Delay = time.Duration(w.rng.IntN(5)) * time.Second
 		raw, err := state.MarshalBinary()
 		if err != nil {
 			w.t.Fatal(err)

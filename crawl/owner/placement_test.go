@@ -1,7 +1,6 @@
 package owner_test
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"testing"
@@ -104,9 +103,10 @@ func TestCalibration(t *testing.T) {
 }
 
 // robotsState is a robots.txt as a worker tells of it.
-func robotsState(t testing.TB, fetched time.Time, body string) []byte {
+func robotsState(t testing.TB, fetched time.Time) []byte {
 	t.Helper()
-	state := robots.FromFetch(robots.Answer{Status: http.StatusOK, Body: []byte(body)}, fetched, nil)
+	state := robots.FromFetch(robots.Answer{Status: http.StatusOK, Body: []byte("User-agent: *")}, fetched, nil)
+	state.Length, state.Home = 13, true
 	raw, err := state.MarshalBinary()
 	if err != nil {
 		t.Fatal(err)
@@ -114,11 +114,12 @@ func robotsState(t testing.TB, fetched time.Time, body string) []byte {
 	return raw
 }
 
-// TestWhatAWorkerLearnt reaches the next one.
+// TestWhatAWorkerLearnt reaches the next one, but for the state of robots.txt, which the owner
+// keeps.
 func TestWhatAWorkerLearnt(t *testing.T) {
 	s := newScene(t, nil)
 	s.post(0, pages("a.example", 10)...)
-	rules := robotsState(t, s.now, "User-agent: *")
+	rules := robotsState(t, s.now)
 	g := s.lease("w1", "a.example", 1)
 	s.say("w1", &wire.Session{Hosts: []*wire.HostWork{{
 		Host: "a.example", Epoch: g.GetEpoch(), Release: true, OwedMs: 700, BackoffMs: 1500, BackoffReason: "429",
@@ -129,8 +130,11 @@ func TestWhatAWorkerLearnt(t *testing.T) {
 	s.open(s.now)
 	s.wait(0)
 	next := s.lease("w2", "a.example", 1)
-	if next.GetNotBeforeMs() != 900 || next.GetBackoffReason() != "429" || len(next.GetAddrs()) != 1 || len(next.GetRobots()) != 1 || !bytes.Equal(next.GetRobots()[0].GetState(), rules) {
+	if next.GetNotBeforeMs() != 900 || next.GetBackoffReason() != "429" || len(next.GetAddrs()) != 1 {
 		t.Errorf("granted %v", next)
+	}
+	if d, _ := s.owner.Host("a.example"); len(d.Robots) != 1 || !d.Robots["http://a.example"].Home || d.Robots["http://a.example"].Length != 13 {
+		t.Errorf("the owner keeps %v", d.Robots)
 	}
 	if fmt.Sprint(granted(next)) != fmt.Sprint(granted(g)) {
 		t.Errorf("granted %v, then %v", granted(g), granted(next))

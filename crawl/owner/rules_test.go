@@ -1,9 +1,7 @@
 package owner_test
 
 import (
-	"bytes"
 	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
@@ -295,90 +293,6 @@ func TestAnswersFit(t *testing.T) {
 		reply, _ = s.say("w", again)
 	}
 	t.Errorf("%d of %d hosts were granted", len(got), hosts)
-}
-
-// TestLargeRobotsGoAlong: no host with a large robots.txt that is known is given to a worker
-// without it, as it would ask the site again; where an answer has no room for all, the others are
-// offered again.
-func TestLargeRobotsGoAlong(t *testing.T) {
-	const hosts = 8
-	s := newScene(t, nil)
-	rng := rand.New(rand.NewPCG(1, 1))
-	states := make(map[string][]byte)
-	for i := range hosts {
-		host := fmt.Sprintf("h%d.example", i)
-		s.post(0, pages(host, 3)...)
-		var body strings.Builder
-		for body.Len() < 450<<10 {
-			fmt.Fprintf(&body, "Disallow: /%x%x\n", rng.Uint64(), rng.Uint64())
-		}
-		states[host] = robotsState(t, s.now, body.String())
-		g := s.lease("w", host, 1)
-		s.say("w", &wire.Session{Hosts: []*wire.HostWork{{
-			Host: host, Epoch: g.GetEpoch(), Release: true, Robots: []*wire.Robots{{Origin: "http://" + host, State: states[host]}},
-		}}})
-	}
-	got := make(map[string]bool)
-	for range 100 {
-		s.placed(s.wait(time.Minute), "w")
-		m := &wire.Session{}
-		for host := range states {
-			if !got[host] {
-				m.Hosts = append(m.Hosts, &wire.HostWork{Host: host, Want: 3})
-			}
-		}
-		reply, _ := s.say("w", m)
-		if size := proto.Size(reply); size > 3<<20 {
-			t.Errorf("an answer of %d bytes", size)
-		}
-		for _, g := range reply.GetGrants() {
-			got[g.GetHost()] = true
-			if len(g.GetRobots()) != 1 || !bytes.Equal(g.GetRobots()[0].GetState(), states[g.GetHost()]) {
-				t.Errorf("%s is granted with %d files", g.GetHost(), len(g.GetRobots()))
-			}
-		}
-		if len(got) == hosts {
-			return
-		}
-	}
-	t.Errorf("%d of %d hosts were granted", len(got), hosts)
-}
-
-// TestSmallRobotsGoBesideLarge: hosts whose robots.txt is small are granted in an answer that has
-// no room for a further large one.
-func TestSmallRobotsGoBesideLarge(t *testing.T) {
-	const large, small = 6, 40
-	s := newScene(t, nil)
-	rng := rand.New(rand.NewPCG(1, 1))
-	m := &wire.Session{}
-	for i := range large + small {
-		host := fmt.Sprintf("h%d.example", i)
-		s.post(0, pages(host, 3)...)
-		var body strings.Builder
-		body.WriteString("User-agent: *\nDisallow: /x\n")
-		for i < large && body.Len() < 450<<10 {
-			fmt.Fprintf(&body, "Disallow: /%x%x\n", rng.Uint64(), rng.Uint64())
-		}
-		g := s.lease("w", host, 1)
-		s.say("w", &wire.Session{Hosts: []*wire.HostWork{{
-			Host: host, Epoch: g.GetEpoch(), Release: true, Robots: []*wire.Robots{{Origin: "http://" + host, State: robotsState(t, s.now, body.String())}},
-		}}})
-		m.Hosts = append(m.Hosts, &wire.HostWork{Host: host, Want: 3})
-	}
-	s.placed(s.wait(time.Minute), "w")
-	reply, _ := s.say("w", m)
-	got := 0
-	for _, g := range reply.GetGrants() {
-		if len(g.GetRobots()) != 1 {
-			t.Errorf("%s is granted with %d files", g.GetHost(), len(g.GetRobots()))
-		}
-		if proto.Size(g) < 64<<10 {
-			got++
-		}
-	}
-	if got != small || len(reply.GetGrants()) == large+small {
-		t.Errorf("%d of %d hosts with a small file were granted, %d in all", got, small, len(reply.GetGrants()))
-	}
 }
 
 // TestHostsHoldNoURLs: what is kept of a host in memory does not hold the URL that first led to it,

@@ -5,84 +5,49 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/klauspost/compress/s2"
 )
-
-// MaxEncoded bounds an encoded State: a body that does not compress, and the fields before it.
-const MaxEncoded = MaxBody + MaxBody/32 + 256
 
 // errState is the cause of rejecting an encoded State.
 var errState = errors.New("robots state: malformed")
 
-// MarshalBinary encodes the State: verdict, whether there is a body, the four times as seconds
-// since 1970 (0: not set; not-before times are rounded up), the number of failures, and the body
-// compressed with S2.
+// MarshalBinary encodes the State without its body: verdict, whether "/" is allowed, the four times
+// as seconds since 1970 (0: not set; not-before times are rounded up), the number of failures, the
+// length of the body, and the crawl delay in milliseconds.
 func (s *State) MarshalBinary() ([]byte, error) {
-	if len(s.Body) > MaxBody {
-		return nil, fmt.Errorf("robots state: body of %d bytes, at most %d", len(s.Body), MaxBody)
-	}
 	out := []byte{byte(s.Verdict), 0}
+	if s.Home {
+		out[1] = 1
+	}
 	for _, t := range []time.Time{s.Fetched, wholeSecond(s.Expires), wholeSecond(s.NotBefore), s.UnreachableSince} {
 		out = binary.AppendUvarint(out, toSeconds(t))
 	}
 	out = binary.AppendUvarint(out, uint64(min(max(s.Failures, 0), maxFailures)))
-	if s.Body == nil {
-		return out, nil
-	}
-	out[1] = 1
-	return append(out, s2.Encode(nil, s.Body)...), nil
+	out = binary.AppendUvarint(out, uint64(min(max(s.Length, 0), MaxBody)))
+	return binary.AppendUvarint(out, uint64(min(max(s.Delay, 0), MaxPause).Milliseconds())), nil
 }
 
-// UnmarshalBinary decodes what MarshalBinary wrote. It rejects anything else, and a body over
-// MaxBody before decompressing it.
+// UnmarshalBinary decodes what MarshalBinary wrote, and rejects anything else.
 func (s *State) UnmarshalBinary(data []byte) error {
-	if len(data) < 2 || len(data) > MaxEncoded {
+	if len(data) < 2 || data[0] >= byte(verdictEnd) || data[1] > 1 {
 		return fmt.Errorf("%w: %d bytes", errState, len(data))
 	}
-	if data[0] >= byte(verdictEnd) || data[1] > 1 {
-		return fmt.Errorf("%w: verdict %d, body %d", errState, data[0], data[1])
-	}
-	out := State{Verdict: Verdict(data[0])}
-	hasBody, rest := data[1] == 1, data[2:]
-	for _, t := range []*time.Time{&out.Fetched, &out.Expires, &out.NotBefore, &out.UnreachableSince} {
-		n, size := binary.Uvarint(rest)
-		if size <= 0 || n > maxSeconds {
-			return fmt.Errorf("%w: time", errState)
+	var n [7]uint64
+	rest := data[2:]
+	for i, most := range [len(n)]uint64{maxSeconds, maxSeconds, maxSeconds, maxSeconds, maxFailures, MaxBody, uint64(MaxPause.Milliseconds())} {
+		size := 0
+		if n[i], size = binary.Uvarint(rest); size <= 0 || n[i] > most {
+			return fmt.Errorf("%w: number %d", errState, i)
 		}
-		*t, rest = fromSeconds(n), rest[size:]
+		rest = rest[size:]
 	}
-	n, size := binary.Uvarint(rest)
-	if size <= 0 || n > maxFailures {
-		return fmt.Errorf("%w: failures", errState)
+	if len(rest) > 0 {
+		return fmt.Errorf("%w: %d trailing bytes", errState, len(rest))
 	}
-	out.Failures, rest = int(n), rest[size:]
-	if err := out.decodeBody(rest, hasBody); err != nil {
-		return err
+	*s = State{
+		Verdict: Verdict(data[0]), Home: data[1] == 1,
+		Fetched: fromSeconds(n[0]), Expires: fromSeconds(n[1]), NotBefore: fromSeconds(n[2]), UnreachableSince: fromSeconds(n[3]),
+		Failures: int(n[4]), Length: int(n[5]), Delay: time.Duration(n[6]) * time.Millisecond,
 	}
-	*s = out
-	return nil
-}
-
-func (s *State) decodeBody(packed []byte, hasBody bool) error {
-	if !hasBody {
-		if len(packed) > 0 {
-			return fmt.Errorf("%w: %d trailing bytes", errState, len(packed))
-		}
-		return nil
-	}
-	n, err := s2.DecodedLen(packed)
-	if err != nil {
-		return fmt.Errorf("%w: body: %w", errState, err)
-	}
-	if n > MaxBody {
-		return fmt.Errorf("%w: body of %d bytes, at most %d", errState, n, MaxBody)
-	}
-	body, err := s2.Decode(make([]byte, n), packed)
-	if err != nil {
-		return fmt.Errorf("%w: body: %w", errState, err)
-	}
-	s.Body = body
 	return nil
 }
 

@@ -4,7 +4,7 @@
 // Terms: a *group* is a run of User-agent lines and the rules beneath it; a *rule* allows or
 // disallows what a *pattern* matches; the *rules in force* are those of all groups that name the
 // crawler's product token, or else of all groups for `*`. A *State* is the result of the fetches of
-// one robots.txt: it is stored with the host's record and sent with its lease.
+// one robots.txt: workers keep it with the body, and owners store it without.
 //
 // A body is parsed once into the rules in force, which are then evaluated many times. The longest
 // matching pattern decides, Allow winning a tie; without a match the URL is allowed, and

@@ -75,6 +75,11 @@ type State struct {
 	UnreachableSince time.Time
 	// Failures is the number of consecutive failures.
 	Failures int
+	// Length is that of Body, Home whether its rules allow "/", and Delay its Crawl-delay. Peers
+	// receive these in place of the body.
+	Length int
+	Home   bool
+	Delay  time.Duration
 }
 
 // Answer is the result of one fetch of robots.txt, after its redirects.

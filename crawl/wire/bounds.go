@@ -49,9 +49,8 @@ const (
 	MaxPacePct = 10_000
 	// MaxOrigins of one host with a robots.txt state.
 	MaxOrigins = 8
-	// MaxRobotsState is the size of one encoded robots.txt: 500 KiB and the overhead of an
-	// incompressible body.
-	MaxRobotsState = 530 << 10
+	// MaxRobotsState is the size of one encoded state, which has eight numbers.
+	MaxRobotsState = 64
 	// MaxAddrs of one host.
 	MaxAddrs = 64
 	// MaxLeftOut bounds the reported number of a page's links beyond the limits.

@@ -13,7 +13,7 @@ func init() {
 		"Fetched.links":       MaxPageLinks,
 		"SessionReply.grants": MaxHosts, "SessionReply.revoked": MaxHeld + MaxHosts, "SessionReply.moved": MaxHeld + MaxHosts,
 		"SessionReply.refused": MaxHeld + MaxHosts, "SessionReply.not_renewed": MaxHeld + MaxHosts,
-		"Grant.robots": MaxOrigins, "Grant.addrs": MaxAddrs, "Grant.job_ids": MaxJobs, "Grant.url": MaxGrant, "Grant.job": MaxGrant,
+		"Grant.addrs": MaxAddrs, "Grant.job_ids": MaxJobs, "Grant.url": MaxGrant, "Grant.job": MaxGrant,
 		"Grant.depth": MaxGrant, "Grant.max_bytes": MaxGrant,
 		"LeaseNote.job_ids": MaxJobs, "LeaseNote.job": MaxOut, "LeaseNote.hash": MaxOut,
 		"Offer.hosts": MaxHosts, "OfferReply.declined": MaxHosts,

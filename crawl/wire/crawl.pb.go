@@ -557,7 +557,7 @@ func (x *Unfetched) GetHash() uint64 {
 	return 0
 }
 
-// Robots is the state of one origin's robots.txt: the encoding of robots.State.
+// Robots is the state of one origin's robots.txt, without its body: the encoding of robots.State.
 type Robots struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Origin        string                 `protobuf:"bytes,1,opt,name=origin,proto3" json:"origin,omitempty"`
@@ -915,7 +915,6 @@ type Grant struct {
 	Epoch         *Epoch                 `protobuf:"bytes,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	NotBeforeMs   uint32                 `protobuf:"varint,3,opt,name=not_before_ms,json=notBeforeMs,proto3" json:"not_before_ms,omitempty"` // not-before time of the host, as a duration from the receipt
 	BackoffReason string                 `protobuf:"bytes,4,opt,name=backoff_reason,json=backoffReason,proto3" json:"backoff_reason,omitempty"`
-	Robots        []*Robots              `protobuf:"bytes,5,rep,name=robots,proto3" json:"robots,omitempty"`
 	Addrs         [][]byte               `protobuf:"bytes,6,rep,name=addrs,proto3" json:"addrs,omitempty"`
 	JobIds        [][]byte               `protobuf:"bytes,7,rep,name=job_ids,json=jobIds,proto3" json:"job_ids,omitempty"`
 	Url           [][]byte               `protobuf:"bytes,8,rep,name=url,proto3" json:"url,omitempty"`
@@ -988,13 +987,6 @@ func (x *Grant) GetBackoffReason() string {
 		return x.BackoffReason
 	}
 	return ""
-}
-
-func (x *Grant) GetRobots() []*Robots {
-	if x != nil {
-		return x.Robots
-	}
-	return nil
 }
 
 func (x *Grant) GetAddrs() [][]byte {
@@ -2541,13 +2533,12 @@ const file_crawl_proto_rawDesc = "" +
 	"\x06ttl_ms\x18\x04 \x01(\rR\x05ttlMs\x12\x18\n" +
 	"\arefused\x18\x05 \x03(\tR\arefused\x12\x1f\n" +
 	"\vnot_renewed\x18\x06 \x03(\tR\n" +
-	"notRenewed\"\xdd\x03\n" +
+	"notRenewed\"\xb4\x03\n" +
 	"\x05Grant\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12*\n" +
 	"\x05epoch\x18\x02 \x01(\v2\x14.apoidea.crawl.EpochR\x05epoch\x12\"\n" +
 	"\rnot_before_ms\x18\x03 \x01(\rR\vnotBeforeMs\x12%\n" +
-	"\x0ebackoff_reason\x18\x04 \x01(\tR\rbackoffReason\x12-\n" +
-	"\x06robots\x18\x05 \x03(\v2\x15.apoidea.crawl.RobotsR\x06robots\x12\x14\n" +
+	"\x0ebackoff_reason\x18\x04 \x01(\tR\rbackoffReason\x12\x14\n" +
 	"\x05addrs\x18\x06 \x03(\fR\x05addrs\x12\x17\n" +
 	"\ajob_ids\x18\a \x03(\fR\x06jobIds\x12\x10\n" +
 	"\x03url\x18\b \x03(\fR\x03url\x12\x14\n" +
@@ -2560,7 +2551,7 @@ const file_crawl_proto_rawDesc = "" +
 	"\tmax_bytes\x18\x0e \x03(\x04B\x02\x10\x01R\bmaxBytes\x12\x12\n" +
 	"\x04more\x18\x0f \x01(\bR\x04more\x12\x1b\n" +
 	"\tgive_back\x18\x10 \x01(\bR\bgiveBack\x12\x19\n" +
-	"\bpace_pct\x18\x11 \x01(\rR\apacePct\"\xef\x01\n" +
+	"\bpace_pct\x18\x11 \x01(\rR\apacePctJ\x04\b\x05\x10\x06\"\xef\x01\n" +
 	"\tLeaseNote\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x16\n" +
 	"\x06worker\x18\x02 \x01(\fR\x06worker\x12 \n" +
@@ -2755,21 +2746,20 @@ var file_crawl_proto_depIdxs = []int32{
 	6,  // 6: apoidea.crawl.HostWork.returned:type_name -> apoidea.crawl.Unfetched
 	10, // 7: apoidea.crawl.SessionReply.grants:type_name -> apoidea.crawl.Grant
 	0,  // 8: apoidea.crawl.Grant.epoch:type_name -> apoidea.crawl.Epoch
-	7,  // 9: apoidea.crawl.Grant.robots:type_name -> apoidea.crawl.Robots
-	0,  // 10: apoidea.crawl.LeaseNote.epoch:type_name -> apoidea.crawl.Epoch
-	20, // 11: apoidea.crawl.JobSpec.host_depths:type_name -> apoidea.crawl.HostDepth
-	19, // 12: apoidea.crawl.JobSpec.trap_rules:type_name -> apoidea.crawl.TrapRules
-	18, // 13: apoidea.crawl.Job.spec:type_name -> apoidea.crawl.JobSpec
-	25, // 14: apoidea.crawl.Job.accounts:type_name -> apoidea.crawl.Account
-	18, // 15: apoidea.crawl.JobRequest.post:type_name -> apoidea.crawl.JobSpec
-	24, // 16: apoidea.crawl.JobRequest.draw:type_name -> apoidea.crawl.Draw
-	21, // 17: apoidea.crawl.JobReply.jobs:type_name -> apoidea.crawl.Job
-	23, // 18: apoidea.crawl.JobReply.standings:type_name -> apoidea.crawl.JobStanding
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	0,  // 9: apoidea.crawl.LeaseNote.epoch:type_name -> apoidea.crawl.Epoch
+	20, // 10: apoidea.crawl.JobSpec.host_depths:type_name -> apoidea.crawl.HostDepth
+	19, // 11: apoidea.crawl.JobSpec.trap_rules:type_name -> apoidea.crawl.TrapRules
+	18, // 12: apoidea.crawl.Job.spec:type_name -> apoidea.crawl.JobSpec
+	25, // 13: apoidea.crawl.Job.accounts:type_name -> apoidea.crawl.Account
+	18, // 14: apoidea.crawl.JobRequest.post:type_name -> apoidea.crawl.JobSpec
+	24, // 15: apoidea.crawl.JobRequest.draw:type_name -> apoidea.crawl.Draw
+	21, // 16: apoidea.crawl.JobReply.jobs:type_name -> apoidea.crawl.Job
+	23, // 17: apoidea.crawl.JobReply.standings:type_name -> apoidea.crawl.JobStanding
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_crawl_proto_init() }

@@ -130,7 +130,7 @@ func (m *LeaseNote) Validate() error {
 // Validate returns an error if a limit is exceeded.
 func (m *Grant) Validate() error {
 	n := len(m.GetUrl())
-	if err := errors.Join(host(m.GetHost()), epoch(m.GetEpoch()), addrs(m.GetAddrs()), robots(m.GetRobots()),
+	if err := errors.Join(host(m.GetHost()), epoch(m.GetEpoch()), addrs(m.GetAddrs()),
 		text("back-off", m.GetBackoffReason()), table(m.GetJobIds(), m.GetUrl(), m.GetJob(), m.GetHops(), m.GetKind())); err != nil {
 		return fmt.Errorf("grant: %w", err)
 	}

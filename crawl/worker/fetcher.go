@@ -44,7 +44,7 @@ func (f *fetcher) next(ctx context.Context) (v *visits.Visit) {
 		var due time.Time
 		switch {
 		case w.visits.Busy(): // the end of an exchange, or a change of the bound, wakes fetchers
-		case w.reportsFull() || w.visits.Full():
+		case w.reportsFull() || w.visits.Laden():
 			w.hurry(now) // acknowledgments wake this fetcher
 		case w.pipe.Full(): // released memory wakes this fetcher
 		default:

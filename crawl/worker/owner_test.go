@@ -14,7 +14,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/link"
-	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 )
@@ -382,7 +381,7 @@ func TestRobotsUnreachable(t *testing.T) {
 }
 
 // TestRobotsAreReadByWhoObeysThem: a worker that gets a host again goes by what it read itself, and
-// one that gets it after another asks anew, whatever its owner says of the file.
+// one that gets it after another asks anew.
 func TestRobotsAreReadByWhoObeysThem(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		const origin = "http://a.example"
@@ -405,8 +404,6 @@ func TestRobotsAreReadByWhoObeysThem(t *testing.T) {
 		if n := x.asked[origin+"/robots.txt"]; n != 1 {
 			t.Errorf("robots.txt was asked for %d times by one worker", n)
 		}
-		lie := robots.State{Verdict: robots.AllowAll, Fetched: time.Now(), Expires: time.Now().Add(time.Hour)}
-		o.host("a.example").robots[origin], _ = lie.MarshalBinary()
 		o.add(origin+"/no?2", 0, 0, link.KindPage)
 		o.add(origin+"/yes", 0, 0, link.KindPage)
 		x.rerun()

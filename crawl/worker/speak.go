@@ -193,9 +193,6 @@ func (d driver) Job(id job.ID) *reports.Job {
 	return &reports.Job{ID: id}
 }
 
-// GoOn implements visits.Driver.
-func (d driver) GoOn() { d.w.idle.wakeAll() }
-
 // jobsOf looks up the jobs of granted URLs.
 func (k speaker) jobsOf(ctx context.Context, grants []*wire.Grant) map[job.ID]*reports.Job {
 	refs := make(map[job.ID]*reports.Job)

@@ -37,7 +37,6 @@ type testHost struct {
 	again     int
 	epoch     uint64
 	by        string // the owner that made it
-	robots    map[string][]byte
 	addrs     [][]byte
 	owed      time.Time
 	backoff   uint32
@@ -69,7 +68,7 @@ func (o *testOwner) host(name string) *testHost {
 	h := o.hosts[name]
 	if h == nil {
 		h = &testHost{
-			out: make(map[string]testURL), seen: make(map[string]bool), done: make(map[string]*wire.Fetched), robots: make(map[string][]byte),
+			out: make(map[string]testURL), seen: make(map[string]bool), done: make(map[string]*wire.Fetched),
 			tries: make(map[string]int),
 		}
 		o.hosts[name] = h
@@ -148,9 +147,6 @@ func (o *testOwner) work(w *wire.HostWork, reply *wire.SessionReply) {
 		reply.Refused = append(reply.Refused, w.GetHost())
 		return
 	}
-	for _, r := range w.GetRobots() {
-		h.robots[r.GetOrigin()] = r.GetState()
-	}
 	if len(w.GetAddrs()) > 0 {
 		h.addrs = w.GetAddrs()
 	}
@@ -189,9 +185,6 @@ func (o *testOwner) grant(name string, h *testHost, n int, first bool, reply *wi
 	if first {
 		g.NotBeforeMs = session.Milliseconds(max(time.Until(h.owed), 0))
 		g.Addrs = h.addrs
-		for _, origin := range slices.Sorted(maps.Keys(h.robots)) {
-			g.Robots = append(g.Robots, &wire.Robots{Origin: origin, State: h.robots[origin]})
-		}
 	}
 	n = min(n, len(h.pending))
 	if h.give {

@@ -7,7 +7,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/trap"
 	"github.com/apoidea/apoidea/crawl/wire"
-	"github.com/apoidea/apoidea/storage/kv"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -52,7 +51,7 @@ func (gr *Granter) All() {
 		case w.h.Lease != w.lease:
 			w.reply.Revoke(w.h.Rec.Name)
 		case w.h.Frozen > 0: // the worker repeats its request, here or at the next owner
-		case w.reply.bytes <= mostAnswer && (!w.lease.Fresh || w.reply.bytes < mostRobots || !gr.hasLargeRobots(w.h)):
+		case w.reply.bytes <= mostAnswer:
 			gr.grant(w.h, w.n, w.reply)
 		case w.lease.Fresh: // the worker has not received the lease; for a known lease it repeats the request
 			gr.leases.End(w.h, Released, 0)
@@ -108,20 +107,7 @@ func (gr *Granter) grant(h *hosts.Host, n int, reply *Reply) {
 	gr.agenda.Changed(h)
 }
 
-// hasLargeRobots reports whether the host's robots.txt states are too large for a reply that
-// already has large ones.
-func (gr *Granter) hasLargeRobots(h *hosts.Host) bool {
-	size := 0
-	prefix := ondisk.HostPrefix(h.Pos, ondisk.KindRobots)
-	gr.Buf.Scan(prefix, kv.PrefixEnd(prefix), func(_, value []byte) bool {
-		size += len(value)
-		return size <= smallRobots
-	})
-	return size > smallRobots
-}
-
-// introduce adds the host state for a new worker, including robots.txt, which the worker would
-// fetch again otherwise.
+// introduce adds the host state for a new worker.
 func (gr *Granter) introduce(h *hosts.Host, g *wire.Grant) {
 	until := gr.PoliteAt(h)
 	if h.Rec.BackoffUntil > until {
@@ -129,13 +115,6 @@ func (gr *Granter) introduce(h *hosts.Host, g *wire.Grant) {
 	}
 	g.NotBeforeMs = uint32(min(max(until-gr.Now, 0), 1<<31))
 	g.Addrs = h.Rec.Addrs
-	prefix := ondisk.HostPrefix(h.Pos, ondisk.KindRobots)
-	gr.Buf.Scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
-		if state, err := ondisk.RobotsState(value); err == nil {
-			g.Robots = append(g.Robots, &wire.Robots{Origin: string(key[len(prefix):]), State: append([]byte(nil), state...)})
-		}
-		return len(g.GetRobots()) < wire.MaxOrigins
-	})
 }
 
 // fill adds up to n URLs to a grant, and returns the number of URLs it skipped.

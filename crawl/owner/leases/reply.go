@@ -24,14 +24,10 @@ func NewReply(ttl time.Duration) *Reply {
 }
 
 // Limits of a reply, since a frame holds 4 MiB: mostAnswer bytes of grants, after which no further
-// grant is added; mostURLs bytes of URLs in a grant; and mostRobots bytes, after which no further
-// host with a robots.txt of more than smallRobots is added: it is offered again. Most hosts have a
-// small one, and must not be offered again because of a few large ones.
+// grant is added, and mostURLs bytes of URLs in a grant.
 const (
-	mostAnswer  = 3 << 19
-	mostURLs    = 1 << 20
-	mostRobots  = 1 << 20
-	smallRobots = 4 << 10
+	mostAnswer = 3 << 19
+	mostURLs   = 1 << 20
 )
 
 // Revoke revokes the worker's lease of a host.

@@ -84,8 +84,9 @@ func recode(kind string, b []byte) ([]byte, error) {
 		v, err := DecodeTotals(b)
 		return v.Encode(), err
 	case "robots":
-		v, err := RobotsState(b)
-		return EncodeRobots(v), err
+		v, err := DecodeRobots(b)
+		state, _ := v.MarshalBinary()
+		return EncodeRobots(state), err
 	case "accounts":
 		v, err := DecodeAccounts(b)
 		return v.Encode(), err

@@ -17,8 +17,7 @@ import (
 // docs/decisions/27-records-as-messages.md. Unknown fields are preserved.
 
 const (
-	// maxMessage bounds messages other than links and robots.txt, so that decoding untrusted input
-	// takes little memory.
+	// maxMessage bounds messages other than links, and the memory to decode untrusted ones.
 	maxMessage = 64 << 10
 	// maxRest bounds the preserved unknown fields, in bytes.
 	maxRest = 4 << 10
@@ -34,9 +33,9 @@ func marshal(m proto.Message, rest string) []byte {
 	return append(b, rest...)
 }
 
-// unmarshal decodes a message of at most most bytes, and returns its unknown fields.
-func unmarshal(value []byte, m proto.Message, most int) (rest string, err error) {
-	if len(value) == 0 || value[0] != Format || len(value) > most {
+// unmarshal decodes a message of at most maxMessage bytes, and returns its unknown fields.
+func unmarshal(value []byte, m proto.Message) (rest string, err error) {
+	if len(value) == 0 || value[0] != Format || len(value) > maxMessage {
 		return "", ErrFormat
 	}
 	if err := proto.Unmarshal(value[1:], m); err != nil {
@@ -115,7 +114,7 @@ func (r *Host) Encode() []byte {
 // DecodeHost decodes the record of a host.
 func DecodeHost(b []byte) (Host, error) {
 	var m record.Host
-	rest, err := unmarshal(b, &m, maxMessage)
+	rest, err := unmarshal(b, &m)
 	if err != nil {
 		return Host{}, err
 	}
@@ -158,7 +157,7 @@ func (c *Counters) Encode() []byte {
 // DecodeCounters decodes the counters of a job.
 func DecodeCounters(b []byte) (Counters, error) {
 	var m record.Counters
-	rest, err := unmarshal(b, &m, maxMessage)
+	rest, err := unmarshal(b, &m)
 	if err != nil {
 		return Counters{}, err
 	}
@@ -195,7 +194,7 @@ func (a *Accounts) Encode() []byte {
 // DecodeAccounts decodes the account of a job's budget.
 func DecodeAccounts(b []byte) (Accounts, error) {
 	var m record.Accounts
-	rest, err := unmarshal(b, &m, maxMessage)
+	rest, err := unmarshal(b, &m)
 	var d reader
 	return Accounts{
 		Pages: Account{Drawn: d.total(m.GetPagesDrawn()), Returned: d.total(m.GetPagesReturned()), Used: d.total(m.GetPagesUsed()), Bound: d.total(m.GetPagesBound())},
@@ -216,7 +215,7 @@ func (t *Totals) Encode() []byte { return marshal(&record.Totals{Hosts: max(t.Ho
 // DecodeTotals decodes totals.
 func DecodeTotals(b []byte) (Totals, error) {
 	var m record.Totals
-	rest, err := unmarshal(b, &m, maxMessage)
+	rest, err := unmarshal(b, &m)
 	var d reader
 	return Totals{Hosts: d.count(m.GetHosts()), rest: rest}, d.end(err)
 }
@@ -224,23 +223,11 @@ func DecodeTotals(b []byte) (Totals, error) {
 // EncodeRobots encodes the robots.txt state of an origin: it replaces the existing record.
 func EncodeRobots(state []byte) []byte { return marshal(&record.Robots{State: state}, "") }
 
-// RobotsState returns the encoded [robots.State] of a record.
-func RobotsState(value []byte) ([]byte, error) {
-	var m record.Robots
-	if _, err := unmarshal(value, &m, wire.MaxRobotsState+maxMessage); err != nil {
-		return nil, err
-	}
-	return m.GetState(), nil
-}
-
 // DecodeRobots decodes the robots.txt state of an origin.
 func DecodeRobots(value []byte) (state robots.State, err error) {
-	raw, err := RobotsState(value)
-	if err == nil && len(raw) > wire.MaxRobotsState {
-		err = ErrFormat
-	}
-	if err == nil {
-		err = state.UnmarshalBinary(raw)
+	var m record.Robots
+	if _, err = unmarshal(value, &m); err == nil {
+		err = state.UnmarshalBinary(m.GetState())
 	}
 	return state, err
 }

@@ -30,9 +30,6 @@ func (m *Machine) Answered(now time.Time, s *Session, t *Turn, reply *wire.Sessi
 	for _, l := range t.held {
 		l.asked = false
 	}
-	for _, g := range reply.GetGrants() {
-		s.recall(g)
-	}
 	m.acknowledge(now, s, t, reply)
 	for _, host := range reply.GetRevoked() {
 		if l := s.hosts[host]; l != nil && (slices.Contains(t.held, l) || slices.Contains(t.offered, l)) {
@@ -47,7 +44,7 @@ func (m *Machine) Answered(now time.Time, s *Session, t *Turn, reply *wire.Sessi
 	}
 	for _, l := range t.offered {
 		if l.epoch == nil && s.hosts[l.Host] == l {
-			m.forget(now, l) // the owner holds it released
+			m.forget(l) // the owner holds it released
 		}
 	}
 	for _, l := range s.leases {

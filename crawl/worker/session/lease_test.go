@@ -1,7 +1,6 @@
 package session
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -228,69 +227,17 @@ func TestTurnedAway(t *testing.T) {
 	}
 }
 
-// TestLearntIsTold: what was learnt of a robots.txt under a lease that ended before its owner knew
-// is told without it, until that is acknowledged, and a lease that is granted meanwhile knows it.
-func TestLearntIsTold(t *testing.T) {
-	state := []*wire.Robots{{Origin: "http://a.example", State: []byte("rules")}}
-	b := newBench(t)
-	b.lease("owner", "a.example", 10)
-	b.untold["a.example"] = state
-	b.now = b.now.Add(6 * time.Second)
-	if lapsed, _ := b.Lapse(b.now, b.clock()); len(lapsed) != 1 {
-		t.Fatalf("%d lapsed", len(lapsed))
-	}
-	told := func(m *Turn) bool {
-		w := work(m, "a.example")
-		return len(w.GetRobots()) == 1 && string(w.GetRobots()[0].GetState()) == "rules" && !w.GetRelease()
-	}
-	m := b.message("owner")
-	if !told(m) || m.bytes == 0 {
-		t.Errorf("after the lapse %v is told, counted as %d bytes", m.Message, m.bytes)
-	}
-	b.Unanswered(b.now, b.with("owner"), m)
-	b.offer("owner", "a.example")
-	m = b.message("owner")
-	if w := work(m, "a.example"); !told(m) || w.GetWant() == 0 || w.GetEpoch() != nil {
-		t.Errorf("with a wish %v is told", m.Message)
-	}
-	b.answer("owner", m, &wire.SessionReply{Grants: []*wire.Grant{grant("a.example", 2, 5)}})
-	if len(b.recalled) != 1 || string(b.recalled[0].GetState()) != "rules" {
-		t.Errorf("the new lease knows %v", b.recalled)
-	}
-	if m = b.message("owner"); len(work(m, "a.example").GetRobots()) > 0 {
-		t.Errorf("after the acknowledgement %v is told", m.Message)
-	}
-}
-
-// TestReleaseTellsAgain: a host that is given back in a message without an answer takes what was
-// learnt of it along to the next one.
+// TestReleaseTellsAgain: a host that is given back in a message without an answer is given back in
+// the next one.
 func TestReleaseTellsAgain(t *testing.T) {
 	b := newBench(t)
 	l := b.lease("owner", "a.example", 10)
-	b.untold["a.example"] = []*wire.Robots{{Origin: "http://a.example", State: []byte("rules")}}
 	b.Close(b.now, l, 0, "")
 	for range 2 {
 		m := b.message("owner")
-		if w := work(m, "a.example"); !w.GetRelease() || len(w.GetRobots()) != 1 {
+		if w := work(m, "a.example"); !w.GetRelease() {
 			t.Errorf("%v is told", m.Message)
 		}
 		b.Unanswered(b.now, b.with("owner"), m)
-	}
-}
-
-// TestLearntIsBounded: for an owner that does not answer only the latest is kept.
-func TestLearntIsBounded(t *testing.T) {
-	b := newBench(t)
-	var leases []*Lease
-	for i := range 20 {
-		leases = append(leases, b.lease("owner", fmt.Sprintf("n%d.example", i), 1))
-	}
-	for _, l := range leases {
-		b.untold[l.Host] = []*wire.Robots{{Origin: "http://" + l.Host, State: make([]byte, 512<<10)}}
-		b.Revoke(b.now, l)
-	}
-	s := b.with("owner")
-	if n := len(s.releases); n != mostLearnt/(512<<10) || s.releases[n-1].work.GetHost() != "n19.example" {
-		t.Errorf("%d are kept", n)
 	}
 }

@@ -70,8 +70,8 @@ type Driver interface {
 	// host is deferred for backoff.
 	Drain(now time.Time, l *Lease, backoff time.Duration)
 	// Forget drops the state of a host: its lease is over, or was never granted. No further request of
-	// it begins. It returns the states of its robots.txt that the owner may not have on disk.
-	Forget(l *Lease) (untold []*wire.Robots)
+	// it begins.
+	Forget(l *Lease)
 
 	// Acknowledged reports that a report is on disk at the owner.
 	Acknowledged(r *Report)
@@ -222,23 +222,8 @@ func (m *Machine) request(now time.Time, owner, host string) bool {
 	return true
 }
 
-// forget ends a lease, or the request for one. What was learned under it is reported nevertheless.
-func (m *Machine) forget(now time.Time, l *Lease) { m.Learnt(now, l, m.end(l)) }
-
-// Learnt queues states of robots.txt for the owner of a lease that is over, so that the next worker
-// need not fetch them again. Beyond mostLearnt the oldest are dropped.
-func (m *Machine) Learnt(now time.Time, l *Lease, states []*wire.Robots) {
-	if len(states) == 0 {
-		return
-	}
-	s := m.session(l.owner)
-	s.releases = append(s.releases, &release{l, &wire.HostWork{Host: l.Host, Epoch: l.epoch, Robots: states}})
-	s.forgetLearnt(mostLearnt)
-	s.kick(now)
-}
-
-// end ends a lease, or the request for one, and returns the states that are to be reported.
-func (m *Machine) end(l *Lease) (untold []*wire.Robots) {
+// forget ends a lease, or the request for one.
+func (m *Machine) forget(l *Lease) {
 	l.end()
 	if m.leases[l.Host] == l {
 		delete(m.leases, l.Host)
@@ -248,13 +233,12 @@ func (m *Machine) end(l *Lease) (untold []*wire.Robots) {
 			delete(m.perDomain, kin)
 		}
 	}
-	untold = m.driver.Forget(l)
+	m.driver.Forget(l)
 	if s := m.owners[l.owner]; s != nil && s.hosts[l.Host] == l {
 		if s.remove(l); len(s.leases) == 0 {
 			m.driver.Wake(s) // nothing may be left to send
 		}
 	}
-	return untold
 }
 
 // Revoke drops a lease that has expired, or that its owner does not recognize, and requests the
@@ -262,7 +246,7 @@ func (m *Machine) end(l *Lease) (untold []*wire.Robots) {
 // would have been valid: no other worker uses the host before, and a canceled exchange is fetched
 // twice.
 func (m *Machine) Revoke(now time.Time, l *Lease) {
-	m.forget(now, l)
+	m.forget(l)
 	if l.again {
 		m.request(now, l.owner, l.Host)
 	}
@@ -308,7 +292,7 @@ func (m *Machine) Close(now time.Time, l *Lease, backoff time.Duration, reason s
 		return
 	}
 	if l.epoch == nil {
-		m.forget(now, l) // nothing is held; a grant in transit is given back
+		m.forget(l) // nothing is held; a grant in transit is given back
 		return
 	}
 	l.closing = true

@@ -18,8 +18,6 @@ type hands struct {
 	pace, owed   time.Duration
 	turnAway     time.Duration // what Learn asks for
 	woken        map[*Session]int
-	untold       map[string][]*wire.Robots // of a host, by its name
-	recalled     []*wire.Robots            // in grants
 	forgotten    []*Lease
 	acknowledged []*Report
 }
@@ -31,8 +29,7 @@ func (d *hands) Pace(*Lease) time.Duration            { return d.pace }
 func (d *hands) Owed(time.Time, *Lease) time.Duration { return d.owed }
 func (d *hands) Acknowledged(r *Report)               { d.acknowledged = append(d.acknowledged, r) }
 
-func (d *hands) Learn(_ time.Time, _ *Lease, g *wire.Grant) (time.Duration, string) {
-	d.recalled = append(d.recalled, g.GetRobots()...)
+func (d *hands) Learn(time.Time, *Lease, *wire.Grant) (time.Duration, string) {
 	return d.turnAway, "turned away"
 }
 
@@ -56,12 +53,9 @@ func (d *hands) Drain(_ time.Time, l *Lease, _ time.Duration) {
 	delete(d.windows, l.Host)
 }
 
-func (d *hands) Forget(l *Lease) []*wire.Robots {
+func (d *hands) Forget(l *Lease) {
 	delete(d.windows, l.Host)
 	d.forgotten = append(d.forgotten, l)
-	untold := d.untold[l.Host]
-	delete(d.untold, l.Host)
-	return untold
 }
 
 // bench is a machine with its hands and a time.
@@ -79,7 +73,7 @@ func newBench(t *testing.T, change ...func(*Config)) *bench {
 	for _, f := range change {
 		f(&cfg)
 	}
-	d := &hands{windows: make(map[string][]URL), untold: make(map[string][]*wire.Robots), woken: make(map[*Session]int)}
+	d := &hands{windows: make(map[string][]URL), woken: make(map[*Session]int)}
 	return &bench{New(cfg, d), d, t, time.Unix(1e9, 0)}
 }
 

@@ -22,9 +22,6 @@ const (
 	retryMost  = time.Second
 	// firstWindow is the most URLs requested for a host without history.
 	firstWindow = 64
-	// mostLearnt bounds the bytes of robots.txt states retained for an owner after the leases under
-	// which they were learned.
-	mostLearnt = 8 << 20
 	// perReport is the overhead of a report in a message, in bytes.
 	perReport = 8
 )
@@ -38,7 +35,7 @@ type Session struct {
 	reports  []*Report         // to be sent, in this order
 	sending  []*Report         // those under way
 	bytes    int64             // of both
-	releases []*release        // hosts given back, and robots.txt states, until acknowledged
+	releases []*release        // hosts given back, until acknowledged
 	ack      uint64            // last message answered; of a new session, the last to any owner
 	at       time.Time         // when to send; zero: never
 	hold     time.Time         // not before
@@ -60,21 +57,10 @@ type Report struct {
 	size int // in a message
 }
 
-// release gives a host back, or reports robots.txt states learned under a lease that is over.
+// release gives a host back.
 type release struct {
 	lease *Lease
 	work  *wire.HostWork
-}
-
-// learnt reports whether it gives no host back.
-func (r *release) learnt() bool { return !r.work.GetRelease() }
-
-// bytes returns the size of its states of robots.txt.
-func (r *release) bytes() (n int) {
-	for _, state := range r.work.GetRobots() {
-		n += len(state.GetState())
-	}
-	return n
 }
 
 // Owner returns the peer at the other end of the session.
@@ -289,16 +275,15 @@ func (m *Machine) done(now time.Time, l *Lease, told int) bool {
 
 // release gives a host back.
 func (m *Machine) release(now time.Time, s *Session, l *Lease) {
-	work := &wire.HostWork{
+	s.releases = append(s.releases, &release{l, &wire.HostWork{
 		Host: l.Host, Epoch: l.epoch, Release: true, Returned: l.returned,
 		OwedMs:    OwnerMilliseconds(m.driver.Owed(now, l)),
 		BackoffMs: OwnerMilliseconds(l.backoff), BackoffReason: l.reason,
-	}
-	work.Robots = m.end(l) // if this message is lost, a later one contains them
-	s.releases = append(s.releases, &release{l, work})
+	}})
+	m.forget(l)
 }
 
-// addReleases adds the hosts that are given back, and states learned about others.
+// addReleases adds the hosts that are given back.
 func (s *Session) addReleases(t *Turn) {
 	for _, r := range s.releases {
 		if t.full() {
@@ -306,69 +291,13 @@ func (s *Session) addReleases(t *Turn) {
 		}
 		t.releases = append(t.releases, r)
 		host := r.work.GetHost()
-		work, here := t.works[host], s.hosts[host]
-		switch {
-		case r.learnt():
-			of := r.work.GetEpoch()
-			if here != nil {
-				of = here.epoch
-			}
-			t.learn(t.work(host, of), r)
-		case work != nil && here == nil:
+		if work := t.works[host]; work != nil && s.hosts[host] == nil {
 			work.Epoch, work.Release, work.Returned = r.work.GetEpoch(), true, r.work.GetReturned()
 			work.OwedMs, work.BackoffMs, work.BackoffReason = r.work.GetOwedMs(), r.work.GetBackoffMs(), r.work.GetBackoffReason()
-			t.learn(work, r)
-		default:
+		} else {
 			t.Message.Hosts = append(t.Message.Hosts, r.work)
-			t.Grow(r.bytes())
 		}
 	}
-}
-
-// learn adds states of robots.txt to the entry of a host.
-func (t *Turn) learn(work *wire.HostWork, r *release) {
-	before := len(work.GetRobots())
-	work.Robots = withStates(work.GetRobots(), r.work.GetRobots())
-	for _, state := range work.GetRobots()[before:] {
-		t.Grow(len(state.GetState()))
-	}
-}
-
-// withStates adds states of origins that are not among them yet, within the limit of a message.
-func withStates(states, more []*wire.Robots) []*wire.Robots {
-	for _, state := range more {
-		if len(states) < wire.MaxOrigins && !slices.ContainsFunc(states, func(s *wire.Robots) bool { return s.GetOrigin() == state.GetOrigin() }) {
-			states = append(states, state)
-		}
-	}
-	return states
-}
-
-// recall adds to a grant the robots.txt states learned under an earlier lease that its owner had
-// not received when it granted.
-func (s *Session) recall(g *wire.Grant) {
-	for _, r := range s.releases {
-		if r.learnt() && r.work.GetHost() == g.GetHost() {
-			g.Robots = withStates(g.GetRobots(), r.work.GetRobots())
-		}
-	}
-}
-
-// forgetLearnt drops the oldest states beyond so many bytes.
-func (s *Session) forgetLearnt(most int) {
-	sum := 0
-	for _, r := range s.releases {
-		if r.learnt() {
-			sum += r.bytes()
-		}
-	}
-	s.releases = slices.DeleteFunc(s.releases, func(r *release) bool {
-		if sum <= most || !r.learnt() {
-			return false
-		}
-		sum -= r.bytes()
-		return true
-	})
 }
 
 // Milliseconds returns a duration as messages encode it, rounded up.

@@ -95,7 +95,6 @@ func newBench(t *testing.T, seed uint64) *bench {
 }
 
 func (b *bench) Wake(*session.Session) {}
-func (b *bench) GoOn()                 {}
 
 func (b *bench) Job(job.ID) *reports.Job { return theJob }
 
@@ -169,7 +168,7 @@ func (b *bench) grant(w *wire.HostWork) *wire.Grant {
 
 // look begins the visits that are due.
 func (b *bench) look() {
-	for !b.Full() {
+	for !b.Laden() {
 		v, due := b.Next(b.now)
 		if v == nil {
 			if due.Before(b.now) && !due.IsZero() {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/crawl/worker/session"
@@ -32,7 +33,7 @@ func (m hands) Owed(now time.Time, l *session.Lease) time.Duration {
 	return m.frontier.Owed(now, l.Host)
 }
 
-// Learn implements session.Driver: a host's politeness state, robots.txt and addresses.
+// Learn implements session.Driver: a host's politeness state and addresses.
 func (m hands) Learn(now time.Time, l *session.Lease, g *wire.Grant) (backoff time.Duration, reason string) {
 	h := m.hosts[l.Host]
 	pace := g.GetPacePct()
@@ -47,7 +48,7 @@ func (m hands) Learn(now time.Time, l *session.Lease, g *wire.Grant) (backoff ti
 	if owed := time.Duration(g.GetNotBeforeMs()) * time.Millisecond; owed > 0 {
 		m.frontier.NotBefore(l.Host, now.Add(owed))
 	}
-	backoff, reason = m.learnRobots(now, h, g)
+	backoff, reason = m.learnRobots(h, g)
 	m.learnAddrs(h, g)
 	for _, id := range g.GetJobIds() {
 		if m.Job(job.ID(id)).NotTaken {
@@ -57,23 +58,21 @@ func (m hands) Learn(now time.Time, l *session.Lease, g *wire.Grant) (backoff ti
 	return backoff, reason
 }
 
-func (m hands) learnRobots(now time.Time, h *host, g *wire.Grant) (backoff time.Duration, reason string) {
-	for _, r := range g.GetRobots() {
-		if h.origins[r.GetOrigin()] != nil || len(h.origins) >= wire.MaxOrigins {
+// learnRobots takes the robots.txt files of granted URLs that are retained from earlier leases.
+func (m hands) learnRobots(h *host, g *wire.Grant) (backoff time.Duration, reason string) {
+	for u := range session.URLs(g) {
+		f, ok := m.shelf.idle.Peek(link.Origin(u.URL))
+		if !ok || h.origins[f.origin] != nil {
 			continue
 		}
-		o := &origin{name: r.GetOrigin()}
-		state, encoded := m.shelf.lent(now, o, r.GetState())
-		if encoded == nil {
-			continue
+		o := &origin{name: f.origin, state: f.state}
+		if !m.shelf.take(o, f.packed) {
+			return roomPause, noRoom
 		}
-		if o.set(state); !m.shelf.take(o, encoded, false) {
-			backoff, reason = roomPause, noRoom
-			continue
-		}
+		m.shelf.remove(f.origin)
 		h.origins[o.name] = o
 	}
-	return backoff, reason
+	return 0, ""
 }
 
 // learnAddrs stores where others reached the host, to find other hosts at the same address. The
@@ -120,24 +119,16 @@ func (m hands) Drain(now time.Time, l *session.Lease, backoff time.Duration) {
 
 // Forget implements session.Driver. An exchange under way may end, within the former validity of
 // the lease.
-func (m hands) Forget(l *session.Lease) (untold []*wire.Robots) {
+func (m hands) Forget(l *session.Lease) {
 	if h := m.hosts[l.Host]; h != nil && h.Lease == l {
 		if h.visit != nil && h.visit.cancel != nil {
 			m.leaving[h.visit] = struct{}{}
 		}
-		awaited := false
 		for _, o := range h.origins {
-			if o.untold && o.encoded != nil {
-				untold = append(untold, &wire.Robots{Origin: o.name, State: o.encoded})
-			}
-			awaited = m.shelf.forget(o) || awaited
+			m.shelf.forget(o)
 		}
 		delete(m.hosts, l.Host)
 		m.windows.forget(h)
-		if awaited {
-			m.GoOn()
-		}
 	}
 	m.frontier.Remove(l.Host)
-	return untold
 }

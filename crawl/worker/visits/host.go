@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/klauspost/compress/s2"
+
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
@@ -46,8 +48,7 @@ func (h *host) addr() (addr netip.Addr) {
 type origin struct {
 	name    string
 	state   robots.State // without its body
-	length  int          // of the body, -1 without one
-	encoded []byte       // state with body, as owners store it; written by the machine, for the fetcher alone
+	packed  []byte       // the body, compressed with S2; nil without one. Written by the machine, for the fetcher alone
 	parsed  bool         // its rules were parsed, and their delay applied
 	next    string       // target of a redirect of robots.txt
 	hops    int
@@ -61,26 +62,22 @@ type origin struct {
 	// Fields of the machine:
 	untold  bool // the state is to be reported
 	newsSeq uint64
-	counted int           // bytes of encoded counted by the shelf
+	counted int           // bytes of packed counted by the shelf
 	place   *list.Element // of its rules in the shelf, nil without any
-	gone    bool          // its host was dropped
 }
 
-// set replaces the state of an origin, given in encoded form as well.
+// set replaces the state of an origin, without its body.
 func (o *origin) set(s robots.State) {
-	if o.length = len(s.Body); s.Body == nil {
-		o.length = -1
-	}
 	s.Body = nil
 	o.state, o.parsed, o.told = s, false, nil
 }
 
 // whole returns the state with its body.
 func (o *origin) whole() (s robots.State, err error) {
-	if o.encoded == nil {
-		return o.state, nil
+	s = o.state
+	if o.packed != nil {
+		s.Body, err = s2.Decode(nil, o.packed)
 	}
-	err = s.UnmarshalBinary(o.encoded)
 	return s, err
 }
 
@@ -93,7 +90,7 @@ func (h *host) originOf(url string) *origin {
 	o := h.origins[name]
 	if o == nil {
 		name = strings.Clone(name) // it is a substring of a URL
-		o = &origin{name: name, length: -1}
+		o = &origin{name: name}
 		h.origins[name] = o
 	}
 	return o

@@ -5,7 +5,8 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/apoidea/apoidea/crawl/aging"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/job"
@@ -52,8 +53,6 @@ type Driver interface {
 	Acknowledged(r *session.Report)
 	// Job returns the job of a grant being processed.
 	Job(id job.ID) *reports.Job
-	// GoOn reports that there is capacity again after Full.
-	GoOn()
 }
 
 // Counts are counters since the machine was created.
@@ -92,7 +91,7 @@ func New(cfg Config, driver Driver) *Machine {
 	}
 	m.windows = windows{frontier: m.frontier, most: cfg.MaxWindowBytes}
 	m.chooser = chooser{m: m, visits: make(map[uint64]*governed)}
-	m.shelf.learnt = aging.New[digest, struct{}](mostDigests, nil)
+	m.shelf.idle, _ = simplelru.NewLRU[string, idleFile](math.MaxInt, nil) // bounded by its bytes
 	m.across = crossHosts{m: m, until: make(map[string]time.Time)}
 	m.sessions = session.New(cfg.Sessions, hands{m, driver})
 	if cfg.Fetchers > 0 {
@@ -147,7 +146,7 @@ func (m *Machine) Next(now time.Time) (v *Visit, due time.Time) {
 		v := &h.turn
 		*v = Visit{Lease: h.Lease, Item: it, cfg: &m.cfg, host: h, origin: h.originOf(it.URL), pass: p, governed: by}
 		v.rules = m.shelf.get(v.origin)
-		v.read = v.rules != nil || v.origin.length < 0
+		v.read = v.rules != nil || v.origin.packed == nil
 		h.visit, h.Running = v, true
 		m.running++
 		return v, now
@@ -198,7 +197,7 @@ func (m *Machine) Counts() Counts { return m.counts }
 // and report.
 func (m *Machine) Load() (hosts, running, piped int) { return len(m.hosts), m.running, m.piped }
 
-// Weight returns the bytes of waiting URLs, of robots.txt states beyond the small ones, and of
+// Weight returns the bytes of waiting URLs, of robots.txt files beyond the small ones, and of
 // parsed rules.
 func (m *Machine) Weight() (windows int64, states, rules int) {
 	return m.windows.bytes, m.shelf.states, m.shelf.made
@@ -293,7 +292,3 @@ func (m *Machine) Laden() bool {
 	}
 	return m.running+m.piped+m.sessions.Answering() >= most
 }
-
-// Full reports whether owners must acknowledge before another visit is opened: too much is in
-// flight, or too many states of robots.txt.
-func (m *Machine) Full() bool { return m.shelf.full() || m.Laden() }

@@ -34,8 +34,9 @@ func (n *News) Add(t *session.Turn, l *session.Lease) {
 		if len(work.GetRobots()) == wire.MaxOrigins {
 			break
 		}
-		work.Robots = append(work.Robots, &wire.Robots{Origin: o.name, State: o.encoded})
-		t.Grow(len(o.encoded))
+		state, _ := o.state.MarshalBinary() // never fails
+		work.Robots = append(work.Robots, &wire.Robots{Origin: o.name, State: state})
+		t.Grow(len(o.name) + len(state))
 		n.robots = append(n.robots, robotsNews{o, o.newsSeq, l.Host})
 	}
 	if h.fresh {

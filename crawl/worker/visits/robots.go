@@ -8,10 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/klauspost/compress/s2"
+
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/robots"
-	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 )
 
@@ -76,10 +77,7 @@ func (v *Visit) Learn(now time.Time, resp *fetch.Response, took time.Duration, r
 	}
 	if l.state.Body != nil {
 		_ = reading(len(l.state.Body), func() { // otherwise the next visit parses it
-			var whole robots.State // the response's bytes are reused
-			if v.read = whole.UnmarshalBinary(l.encoded) == nil; v.read {
-				v.rules = whole.Rules(v.cfg.Agent)
-			}
+			v.rules, v.read = l.state.Rules(v.cfg.Agent), true // the body is a copy
 		})
 	}
 	return l
@@ -148,18 +146,17 @@ func (v *Visit) learn(now time.Time, a robots.Answer, took time.Duration) *learn
 		before = robots.State{} // as if it were new
 	}
 	l := &learnt{took: took, state: robots.FromFetch(a, now, &before)}
-	if l.encoded, err = l.state.MarshalBinary(); err != nil { // a body over the bound, which FromFetch does not keep
-		l.state = robots.FromFetch(robots.Answer{Err: err}, now, nil)
-		l.encoded, _ = l.state.MarshalBinary()
+	if l.state.Length = len(l.state.Body); l.state.Body != nil {
+		l.packed = s2.Encode(nil, l.state.Body)
 	}
 	return l
 }
 
 // learnt is a new state of an origin; the URL waits. If there is no memory for it, the host is
-// given back as soon as its owner has received it.
+// given back.
 type learnt struct {
 	state   robots.State
-	encoded []byte
+	packed  []byte
 	failure link.Outcome // why robots.txt is unavailable; else none
 	status  uint32
 	detail  string
@@ -173,14 +170,16 @@ func (l *learnt) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 	o.begin()
 	o.failure, o.status, o.detail = l.failure, l.status, l.detail
 	o.set(l.state)
-	o.untold = true
-	o.newsSeq++
-	m.shelf.learn(o, l.encoded)
-	if !m.shelf.take(o, l.encoded, true) {
+	switch {
+	case h.Over(): // for its next lease
+		m.shelf.store(idleFile{o.name, o.state, l.packed})
+	case m.shelf.take(o, l.packed):
+		o.report()
+	default:
+		m.shelf.store(idleFile{o.name, o.state, l.packed})
+		o.set(robots.State{})
+		v.read = false
 		m.close(now, h, roomPause, noRoom)
-	}
-	if h.Over() { // nothing more is sent under its lease
-		m.sessions.Learnt(now, h.Lease, []*wire.Robots{{Origin: o.name, State: l.encoded}})
 	}
 	if v.read {
 		m.Keep(v)
@@ -189,4 +188,10 @@ func (l *learnt) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 		return closed{l.took}.end(m, now, v)
 	}
 	return again{l.took, l.addr, l.connect}.end(m, now, v) // the earlier state is still valid
+}
+
+// report queues the state of an origin for its owner.
+func (o *origin) report() {
+	o.untold = true
+	o.newsSeq++
 }

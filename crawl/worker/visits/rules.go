@@ -1,27 +1,24 @@
 package visits
 
 import (
-	"bytes"
 	"container/list"
-	"crypto/sha256"
 	"time"
 
-	"github.com/apoidea/apoidea/crawl/aging"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"github.com/apoidea/apoidea/crawl/robots"
 )
 
 const (
-	// smallState is the encoded size up to which the state of an origin's robots.txt is always kept;
-	// larger ones have mostStates in all. Hosts whose state does not fit are given back for roomPause:
-	// owners store the state.
+	// smallState is the compressed size up to which an origin's robots.txt is always kept; larger ones
+	// have mostStates in all. Hosts whose file does not fit are given back for roomPause.
 	smallState = 4 << 10
 	mostStates = 16 << 20
 	roomPause  = 5 * time.Second
-	// mostLearnt bounds the bytes of states beyond mostStates that owners have not received yet; at
-	// the bound no exchange begins.
-	mostLearnt = 8 << 20
-	// mostDigests bounds the states that a worker recognizes as its own, some megabytes.
-	mostDigests = 30_000
+	// mostIdle bounds the files, with idleOverhead each, retained for later leases of their hosts.
+	// Those beyond it are fetched again.
+	mostIdle     = 8 << 20
+	idleOverhead = 300
 	// mostRules bounds the memory of parsed rules. The least recently used are evicted; parsing them
 	// again takes milliseconds.
 	mostRules = 8 << 20
@@ -34,13 +31,42 @@ const (
 	notTakenPause = time.Minute
 )
 
-// shelf caches states and parsed rules of robots.txt: a worker holds a thousand hosts, and a file
-// of 500 KiB yields megabytes of rules.
+// shelf caches robots.txt files and their parsed rules: a worker holds a thousand hosts, and a file
+// of 500 KiB yields megabytes of rules. All were fetched by this worker, because an owner could
+// forge any.
 type shelf struct {
-	learnt *aging.Map[digest, struct{}] // of the states that this worker made itself
-	states int                          // bytes of states that are not small
-	rules  list.List                    // of *madeRules, most recently used first
-	made   int                          // bytes of those
+	idle      *simplelru.LRU[string, idleFile] // of hosts without a lease, by origin
+	idleBytes int
+	states    int       // bytes of files of leased hosts that are not small
+	rules     list.List // of *madeRules, most recently used first
+	made      int       // bytes of those
+}
+
+// idleFile is the robots.txt of an origin without a lease.
+type idleFile struct {
+	origin string
+	state  robots.State
+	packed []byte
+}
+
+func (f *idleFile) size() int { return len(f.origin) + len(f.packed) + idleOverhead }
+
+// store retains a file, in place of the origin's previous one and of those not used for longest.
+func (s *shelf) store(f idleFile) {
+	s.remove(f.origin)
+	s.idle.Add(f.origin, f)
+	for s.idleBytes += f.size(); s.idleBytes > mostIdle; {
+		oldest, _, _ := s.idle.GetOldest()
+		s.remove(oldest)
+	}
+}
+
+// remove drops the retained file of an origin.
+func (s *shelf) remove(origin string) {
+	if had, ok := s.idle.Peek(origin); ok {
+		s.idle.Remove(origin)
+		s.idleBytes -= had.size()
+	}
 }
 
 type madeRules struct {
@@ -48,77 +74,32 @@ type madeRules struct {
 	rules  *robots.Rules
 }
 
-// digest is that of an origin and a state of its robots.txt, encoded.
-type digest [sha256.Size]byte
-
-func digestOf(origin string, encoded []byte) digest {
-	return sha256.Sum256(append([]byte(origin+" "), encoded...))
-}
-
-// learn records that this worker made a state itself.
-func (s *shelf) learn(o *origin, encoded []byte) {
-	s.learnt.Set(digestOf(o.name, encoded), struct{}{})
-}
-
-// lent returns the usable part of a state that comes with a grant; nothing where it encodes to nil.
-// A state that this worker made itself is valid as it is. An owner could have forged any other, so
-// the file is fetched again; but a site that requested a backoff, or was unavailable, is deferred
-// for up to a day.
-func (s *shelf) lent(now time.Time, o *origin, raw []byte) (state robots.State, encoded []byte) {
-	if state.UnmarshalBinary(raw) != nil {
-		return robots.State{}, nil
-	}
-	if _, own := s.learnt.Get(digestOf(o.name, raw)); own {
-		return state, bytes.Clone(raw)
-	}
-	switch silent := state.NotBefore.After(now); {
-	case state.Verdict == robots.DisallowAll:
-	case silent && state.Verdict == robots.Obey:
-		state.Expires = state.NotBefore
-	default:
-		return robots.State{}, nil
-	}
-	latest := now.Add(robots.MaxPause)
-	state.Body, state.Fetched = nil, time.Time{}
-	state.Expires, state.NotBefore = earliest(state.Expires, latest), earliest(state.NotBefore, latest)
-	state.UnreachableSince = now // this worker measures the duration itself
-	encoded, _ = state.MarshalBinary()
-	return state, encoded
-}
-
-// take stores the state of an origin, in place of its previous one, if it fits. A state that does
-// not fit is stored only if it must be, and is counted nevertheless.
-func (s *shelf) take(o *origin, encoded []byte, must bool) (room bool) {
-	size := len(encoded)
+// take stores the file of an origin, in place of its previous one, if it fits.
+func (s *shelf) take(o *origin, packed []byte) (room bool) {
+	size := len(packed)
 	if size <= smallState {
 		size = 0
 	}
 	s.drop(o)
 	s.states -= o.counted
-	o.counted, o.encoded = 0, nil
-	if o.gone {
-		size = 0
+	o.counted, o.packed = 0, nil
+	if size > 0 && s.states+size > mostStates {
+		return false
 	}
-	room = size == 0 || s.states+size <= mostStates
-	if room || must {
-		s.states += size
-		o.counted, o.encoded = size, encoded
-	}
-	return room
+	s.states += size
+	o.counted, o.packed = size, packed
+	return true
 }
 
-// forget drops everything cached of an origin, for good. It reports whether exchanges wait for
-// that.
-func (s *shelf) forget(o *origin) (awaited bool) {
+// forget drops everything cached of an origin whose lease is over, and retains its file.
+func (s *shelf) forget(o *origin) {
 	s.drop(o)
-	before := s.full()
 	s.states -= o.counted
-	o.counted, o.gone = 0, true
-	return before && !s.full()
+	o.counted = 0
+	if o.state.Verdict != robots.Unknown {
+		s.store(idleFile{o.name, o.state, o.packed})
+	}
 }
-
-// full reports whether owners must first receive states for which there is no memory.
-func (s *shelf) full() bool { return s.states > mostStates+mostLearnt }
 
 // get returns the rules of an origin, nil if they are not cached.
 func (s *shelf) get(o *origin) *robots.Rules {
@@ -131,9 +112,6 @@ func (s *shelf) get(o *origin) *robots.Rules {
 
 // keep caches the rules parsed from an origin's state.
 func (s *shelf) keep(o *origin, rules *robots.Rules) {
-	if o.gone {
-		return
-	}
 	s.drop(o)
 	o.place = s.rules.PushFront(&madeRules{o, rules})
 	s.made += rules.Size()

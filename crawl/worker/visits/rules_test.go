@@ -1,90 +1,69 @@
 package visits
 
 import (
+	"fmt"
+	"math"
 	"testing"
-	"time"
 
-	"github.com/apoidea/apoidea/crawl/aging"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"github.com/apoidea/apoidea/crawl/robots"
 )
 
-// TestLentStates: of what an owner says of a robots.txt holds what this worker made itself, and
-// otherwise what asks for less; nothing of it opens a site, nor closes one for more than a day.
-func TestLentStates(t *testing.T) {
-	const (
-		longAgo = -40 * 24 * time.Hour
-		forEver = 100 * 365 * 24 * time.Hour
-	)
-	now := time.Unix(1e9, 0)
-	body := []byte("User-agent: *\nAllow: /")
-	for _, tt := range []struct {
-		name         string
-		state        robots.State
-		own          bool
-		want         robots.Verdict
-		until, quiet time.Duration
-	}{
-		{"its own", robots.State{Verdict: robots.Obey, Body: body, Fetched: now, Expires: now.Add(time.Hour)}, true, robots.Obey, time.Hour, 0},
-		{"rules of another", robots.State{Verdict: robots.Obey, Body: body, Fetched: now, Expires: now.Add(time.Hour)}, false, robots.Unknown, 0, 0},
-		{"no rules", robots.State{Verdict: robots.AllowAll, Fetched: now, Expires: now.Add(time.Hour)}, false, robots.Unknown, 0, 0},
-		{
-			"rules of before an outage",
-			robots.State{Verdict: robots.Obey, Body: body, Fetched: now, Expires: now.Add(time.Minute), UnreachableSince: now, Failures: 2},
-			false,
-			robots.Unknown, 0, 0,
-		},
-		{
-			"a wish for silence",
-			robots.State{Verdict: robots.Obey, Body: body, Fetched: now, Expires: now.Add(time.Hour), NotBefore: now.Add(time.Minute), UnreachableSince: now, Failures: 1},
-			false, robots.Obey, time.Minute, time.Minute,
-		},
-		{"out of reach", robots.State{Verdict: robots.DisallowAll, Expires: now.Add(time.Hour), UnreachableSince: now, Failures: 4}, false, robots.DisallowAll, time.Hour, 0},
-		{"out of reach for so long that all is allowed next", robots.State{
-			Verdict: robots.DisallowAll, Body: body, Expires: now.Add(longAgo), UnreachableSince: now.Add(longAgo), Failures: 40,
-		}, false, robots.DisallowAll, longAgo, 0},
-		{"closed for ever", robots.State{Verdict: robots.DisallowAll, Expires: now.Add(forEver), NotBefore: now.Add(forEver), Failures: 1}, false, robots.DisallowAll, robots.MaxPause, robots.MaxPause},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			s := shelf{learnt: aging.New[digest, struct{}](10, nil)}
-			o := &origin{name: "http://a.example"}
-			raw, err := tt.state.MarshalBinary()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if tt.own {
-				s.learn(o, raw)
-			}
-			got, encoded := s.lent(now, o, raw)
-			if (encoded == nil) != (tt.want == robots.Unknown) || got.Verdict != tt.want {
-				t.Fatalf("%v, %d bytes; want %v", got.Verdict, len(encoded), tt.want)
-			}
-			if tt.want == robots.Unknown {
-				return
-			}
-			if !got.Expires.Equal(now.Add(tt.until)) || tt.quiet > 0 != got.NotBefore.Equal(now.Add(tt.quiet)) {
-				t.Errorf("until %v, silent until %v", got.Expires.Sub(now), got.NotBefore.Sub(now))
-			}
-			if tt.own {
-				return
-			}
-			if got.Body != nil || got.Failures != tt.state.Failures {
-				t.Errorf("body %q, %d failures", got.Body, got.Failures)
-			}
-			if next := robots.FromFetch(robots.Answer{Err: errCrossHost}, now, &got); next.Verdict != robots.DisallowAll {
-				t.Errorf("when the file cannot be had then, the verdict is %v", next.Verdict)
-			}
-		})
-	}
-	other := &origin{name: "http://b.example"}
-	s := shelf{learnt: aging.New[digest, struct{}](10, nil)}
-	raw, _ := (&robots.State{Verdict: robots.AllowAll, Fetched: now, Expires: now.Add(time.Hour)}).MarshalBinary()
-	s.learn(other, raw)
-	if _, encoded := s.lent(now, &origin{name: "http://a.example"}, raw); encoded != nil {
-		t.Error("what was read of one site holds for another")
-	}
-	for _, broken := range [][]byte{nil, []byte("none"), raw[:2]} {
-		if _, encoded := s.lent(now, other, broken); encoded != nil {
-			t.Errorf("%q was taken", broken)
+func newShelf() *shelf {
+	idle, _ := simplelru.NewLRU[string, idleFile](math.MaxInt, nil)
+	return &shelf{idle: idle}
+}
+
+// TestShelfBoundsIdleFiles: files of hosts without a lease are retained within their bound, those
+// used last.
+func TestShelfBoundsIdleFiles(t *testing.T) {
+	s := newShelf()
+	for i := range 40 {
+		o := &origin{name: fmt.Sprintf("http://h%d.example", i), state: robots.State{Verdict: robots.Obey}}
+		if !s.take(o, make([]byte, robots.MaxBody)) {
+			t.Fatalf("no room for file %d", i)
 		}
+		s.forget(o)
+		s.forget(&origin{name: fmt.Sprintf("http://never%d.example", i)})
+	}
+	if s.states != 0 || s.idleBytes > mostIdle || s.idleBytes < mostIdle-2*robots.MaxBody {
+		t.Errorf("%d bytes of leased and %d of idle hosts", s.states, s.idleBytes)
+	}
+	if n := s.idle.Len(); !s.idle.Contains("http://h39.example") || s.idle.Contains("http://h0.example") || n != mostIdle/(robots.MaxBody+idleOverhead) {
+		t.Errorf("%d files are retained, of these hosts: %v", n, s.idle.Keys())
+	}
+	for _, origin := range s.idle.Keys() {
+		s.remove(origin)
+	}
+	if s.idleBytes != 0 {
+		t.Errorf("%d bytes of no file", s.idleBytes)
+	}
+}
+
+// TestShelfBoundsLeasedFiles: a file for which there is no memory is not taken, and small ones
+// always are.
+func TestShelfBoundsLeasedFiles(t *testing.T) {
+	s := newShelf()
+	var taken []*origin
+	for range 2 * mostStates / robots.MaxBody {
+		if o := new(origin); s.take(o, make([]byte, robots.MaxBody)) {
+			taken = append(taken, o)
+		}
+	}
+	if len(taken) != mostStates/robots.MaxBody || s.states > mostStates {
+		t.Errorf("%d files of %d bytes are kept", len(taken), s.states)
+	}
+	if o := new(origin); !s.take(o, make([]byte, smallState)) || o.packed == nil {
+		t.Error("a small file is not taken")
+	}
+	if o := taken[0]; !s.take(o, make([]byte, robots.MaxBody)) {
+		t.Error("a file has no room in place of its previous one")
+	}
+	for _, o := range taken {
+		s.forget(o)
+	}
+	if s.states != 0 {
+		t.Errorf("%d bytes of no file", s.states)
 	}
 }

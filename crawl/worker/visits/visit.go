@@ -81,7 +81,7 @@ type Reading func(length int, read func()) error
 // Read parses the rules of robots.txt; Machine.Keep must follow.
 func (v *Visit) Read(reading Reading) (err error) {
 	var whole robots.State
-	late := reading(v.origin.length, func() {
+	late := reading(v.origin.state.Length, func() {
 		if whole, err = v.origin.whole(); err == nil {
 			v.rules, v.read = whole.Rules(v.cfg.Agent), true
 		}
@@ -95,12 +95,20 @@ func (v *Visit) Read(reading Reading) (err error) {
 // Keep caches the rules that were parsed for a visit, and applies their delay from the next request
 // on.
 func (m *Machine) Keep(v *Visit) {
-	m.shelf.keep(v.origin, v.rules)
-	if v.origin.parsed {
+	o := v.origin
+	if !v.host.Over() {
+		m.shelf.keep(o, v.rules)
+	}
+	if o.parsed {
 		return
 	}
-	v.origin.parsed = true
-	if d, ok := v.rules.CrawlDelay(); ok && m.has(v.host.Host) {
+	o.parsed = true
+	d, ok := v.rules.CrawlDelay()
+	if home := v.rules.Allowed("/"); o.state.Home != home || o.state.Delay != d {
+		o.state.Home, o.state.Delay = home, d
+		o.report()
+	}
+	if ok && m.has(v.host.Host) {
 		m.frontier.CrawlDelay(v.host.Host, d)
 	}
 }

@@ -212,10 +212,7 @@ func (k *worker) Drain(_ time.Time, l *session.Lease, _ time.Duration) {
 }
 
 // Forget implements session.Driver.
-func (k *worker) Forget(*session.Lease) []*wire.Robots {
-	k.window = nil
-	return nil // there is none here
-}
+func (k *worker) Forget(*session.Lease) { k.window = nil }
 
 // Acknowledged implements session.Driver.
 func (k *worker) Acknowledged(r *session.Report) {

@@ -160,9 +160,6 @@ func (w *worker) routes(hosts []string) map[string]string {
 // Job implements visits.Driver.
 func (w *worker) Job(id job.ID) *reports.Job { return &reports.Job{ID: id} }
 
-// GoOn implements visits.Driver: nothing waits here.
-func (w *worker) GoOn() {}
-
 // Acknowledged implements visits.Driver.
 func (w *worker) Acknowledged(r *session.Report) {
 	if len(w.known) > maxKnown {

@@ -106,11 +106,8 @@ func (v *View) hostHere(ctx context.Context, host string) (*control.Host, error)
 	if h.OptedOut = d.OptedOut; !d.OptedOutAt.IsZero() {
 		h.OptedOutS = secondsSince(d.OptedOutAt, now)
 	}
-	for origin, raw := range d.Robots {
-		var s robots.State
-		if s.UnmarshalBinary(raw) == nil {
-			h.Robots = append(h.Robots, robotsLine(origin, &s, time.Now()))
-		}
+	for origin, s := range d.Robots {
+		h.Robots = append(h.Robots, robotsLine(origin, &s, time.Now()))
 	}
 	h.Jobs = d.Jobs
 	budgets := v.deps.About.Budgets
@@ -121,7 +118,7 @@ func (v *View) hostHere(ctx context.Context, host string) (*control.Host, error)
 
 // robotsLine returns the state of an origin's robots.txt.
 func robotsLine(origin string, s *robots.State, now time.Time) control.RobotsLine {
-	l := control.RobotsLine{Origin: origin, Verdict: s.Verdict.String(), Bytes: len(s.Body), Failures: s.Failures}
+	l := control.RobotsLine{Origin: origin, Verdict: s.Verdict.String(), Bytes: s.Length, Failures: s.Failures}
 	if !s.Fetched.IsZero() {
 		l.AgeS = secondsSince(s.Fetched, now)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/placement/adaptive"
+	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -77,7 +78,7 @@ func newBench(t *testing.T) *bench {
 // benchOf is a bench by another strategy, with what that needs of the ring.
 func benchOf(t *testing.T, cfg Config, d Deps) *bench {
 	t.Helper()
-	cfg.Probe, cfg.Delay, cfg.Agent = ProbeConnect, time.Second, "apoidea"
+	cfg.Probe, cfg.Delay = ProbeConnect, time.Second
 	w := &bench{ring: leafSet{leaves: []peer.ID{"b", "c"}}, at: make(map[peer.ID]*Placer), paused: make(map[peer.ID]bool), out: make(map[peer.ID]bool)}
 	for i, id := range []peer.ID{"a", "b", "c"} {
 		pl, err := New(cfg, Deps{
@@ -99,7 +100,7 @@ func benchOf(t *testing.T, cfg Config, d Deps) *bench {
 				}
 				return ""
 			},
-			Robots: func(context.Context, string, string) []byte { return nil },
+			Robots: func(context.Context, string, string) (none robots.State) { return none },
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -28,6 +28,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/placement/adaptive"
 	"github.com/apoidea/apoidea/crawl/placement/geoip"
+	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/services/rpc"
@@ -42,10 +43,8 @@ type Config struct {
 	// GeoIP is a database of positions or countries, Hierarchy a file of networks with their
 	// organizations; empty: none.
 	GeoIP, Hierarchy string
-	// Delay is the minimum delay between requests to a host, and Agent the product token for
-	// robots.txt: measuring requests comply with both.
+	// Delay is the minimum delay between requests to a host: measuring requests comply with it.
 	Delay time.Duration
-	Agent string // product token
 }
 
 // Ring is the interface to the ring: dht.DHT.
@@ -95,8 +94,8 @@ type Deps struct {
 	Paused func() bool
 	// OptedOut returns the reason why a host must not be measured; empty: it may be.
 	OptedOut func(host string) string
-	// Robots returns the recorded robots.txt state of an own host; nil: none.
-	Robots func(ctx context.Context, host, scheme string) []byte
+	// Robots returns the recorded robots.txt state of an own host; the zero State: none.
+	Robots func(ctx context.Context, host, scheme string) robots.State
 	Log    *slog.Logger // reports unavailable data
 }
 

@@ -118,10 +118,7 @@ func (a *asking) mayRequest(ctx context.Context) bool {
 		return a.gap > 0
 	}
 	a.judged = true
-	var state robots.State
-	if raw := a.deps.Robots(ctx, a.place.Host, schemeOf(a.place)); raw == nil || state.UnmarshalBinary(raw) != nil {
-		return false
-	}
+	state := a.deps.Robots(ctx, a.place.Host, schemeOf(a.place))
 	a.gap = a.cfg.requestGap(&state, time.Now())
 	return a.gap > 0
 }
@@ -129,15 +126,11 @@ func (a *asking) mayRequest(ctx context.Context) bool {
 // requestGap returns the time between measuring requests to a site, at least a millisecond; 0 if
 // its robots.txt forbids them or is outdated.
 func (c *Config) requestGap(s *robots.State, now time.Time) time.Duration {
-	if !now.Before(s.Expires) || now.Before(s.NotBefore) || s.Verdict != robots.Obey && s.Verdict != robots.AllowAll {
+	allowed := s.Verdict == robots.AllowAll || s.Verdict == robots.Obey && s.Home
+	if !now.Before(s.Expires) || now.Before(s.NotBefore) || !allowed {
 		return 0
 	}
-	rules := s.Rules(c.Agent)
-	if !rules.Allowed("/") {
-		return 0
-	}
-	asked, _ := rules.CrawlDelay()
-	return max(c.Delay, asked, time.Millisecond)
+	return max(c.Delay, s.Delay, time.Millisecond)
 }
 
 // request lets one peer send its request after the site's delay, if time is left.

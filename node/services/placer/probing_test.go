@@ -268,27 +268,29 @@ func TestProberStopsWhereTheSiteAsksForLess(t *testing.T) {
 // it, and no more often than it wishes.
 func TestRequestGap(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	of := func(body string) robots.State {
-		return robots.FromFetch(robots.Answer{Status: 200, Body: []byte(body)}, now, nil)
+	of := func(home bool, delay time.Duration) robots.State {
+		s := robots.FromFetch(robots.Answer{Status: 200}, now, nil)
+		s.Home, s.Delay = home, delay
+		return s
 	}
-	silent := of("User-agent: *\nAllow: /")
+	silent := of(true, 0)
 	silent.NotBefore = now.Add(time.Minute)
 	tests := map[string]struct {
 		state robots.State
 		after time.Duration
 		want  time.Duration
 	}{
-		"allowed":              {of("User-agent: *\nDisallow: /private"), 0, 2 * time.Second},
+		"allowed":              {of(true, 0), 0, 2 * time.Second},
 		"there is none":        {robots.FromFetch(robots.Answer{Status: 404}, now, nil), 0, 2 * time.Second},
-		"slower than ours":     {of("User-agent: *\nCrawl-delay: 7"), 0, 7 * time.Second},
-		"faster than ours":     {of("User-agent: *\nCrawl-delay: 1"), 0, 2 * time.Second},
-		"forbidden":            {of("User-agent: apoidea\nDisallow: /"), 0, 0},
-		"too old":              {of("User-agent: *\nAllow: /"), 300 * 24 * time.Hour, 0},
+		"slower than ours":     {of(true, 7*time.Second), 0, 7 * time.Second},
+		"faster than ours":     {of(true, time.Second), 0, 2 * time.Second},
+		"forbidden":            {of(false, 0), 0, 0},
+		"too old":              {of(true, 0), 300 * 24 * time.Hour, 0},
 		"it cannot be reached": {robots.FromFetch(robots.Answer{Err: errors.New("refused")}, now, nil), 0, 0},
 		"never fetched":        {robots.State{}, 0, 0},
 		"a wish for silence":   {silent, 0, 0},
 	}
-	c := Config{Delay: 2 * time.Second, Agent: "apoidea"}
+	c := Config{Delay: 2 * time.Second}
 	for name, tt := range tests {
 		if got := c.requestGap(&tt.state, now.Add(tt.after)); got != tt.want {
 			t.Errorf("%s: %v, want %v", name, got, tt.want)

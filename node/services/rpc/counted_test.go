@@ -217,7 +217,7 @@ func fullMessages() []proto.Message {
 		&wire.Session{Hosts: some(wire.MaxHosts, &wire.HostWork{Host: "a.example", Want: 1})},
 		&wire.Session{Hosts: some(wire.MaxHosts, &wire.HostWork{Host: "a.example", Epoch: fullEpoch, Want: 256, Addrs: [][]byte{make([]byte, 4)}})},
 		&wire.Session{Hosts: some(8, &wire.HostWork{
-			Host: "a.example", Epoch: fullEpoch, Robots: some(wire.MaxOrigins, &wire.Robots{Origin: "http://a.example", State: make([]byte, 1<<10)}),
+			Host: "a.example", Epoch: fullEpoch, Robots: some(wire.MaxOrigins, &wire.Robots{Origin: "http://a.example", State: make([]byte, wire.MaxRobotsState)}),
 			Addrs: some(wire.MaxAddrs, make([]byte, 16)), Returned: some(wire.MaxFetched, &wire.Unfetched{Job: fullJob, Hash: 1}),
 			Fetched: some(wire.MaxFetched, &wire.Fetched{Job: fullJob, Url: fullURL, Outcome: 1, Status: 200, Digest: fullHash, FetchedMs: 1 << 40, Links: some(3, fullURL)}),
 		})},
