@@ -3,6 +3,7 @@ package progress
 import (
 	"context"
 	"io"
+	"os"
 	"strings"
 	"testing"
 
@@ -56,21 +57,33 @@ func TestLeftOut(t *testing.T) {
 	for i := range 8 {
 		e.hosts = append(e.hosts, control.HostLine{Host: string(rune('a'+i)) + ".example", Seen: 1000, Left: int64(i * 100)})
 	}
+	args = []string{"/bin/apoidea", "run", "http://a.example/?x=1&y", "--allow-private", "--data-dir", "/srv/it's", "--max-pages", "5"}
+	t.Cleanup(func() { args = os.Args })
+	const typed = `apoidea run 'http://a.example/?x=1&y' --allow-private --data-dir '/srv/it'\''s' --max-pages 5`
 	if l := leftOut(t.Context(), e, &control.Counters{}, nil, nil); l != nil {
 		t.Errorf("nothing was left: %+v", l)
 	}
 	l := leftOut(t.Context(), e, &control.Counters{Traps: 2800}, nil, nil)
-	if l.Hosts != 7 || l.URLs != 2800 || len(l.Worst) != mostLeft || l.Worst[0] != (LeftHost{"h.example", 700, 1000, "its pages say nothing", "http://x/1"}) {
+	if l.Hosts != 7 || l.URLs != 2800 || len(l.Worst) != mostLeft || l.Worst[0] != (LeftHost{"h.example", 700, 1000, 2333, "its pages say nothing", "http://x/1"}) {
 		t.Errorf("%+v", l)
 	}
 	var b strings.Builder
-	if err := l.print(&b); err != nil || !strings.Contains(b.String(), "h.example: 700 of 1000 known URLs") || !strings.Contains(b.String(), "crawl the same URLs with --trap-rules off\n") {
+	if err := l.print(&b); err != nil || !strings.Contains(b.String(), "h.example: 700 of 1000 known URLs") || !strings.Contains(b.String(), typed+" --trap-rules off http://h.example/\n") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 	job := &control.Job{ID: "other", Spec: control.JobSpec{MaxPages: 5}}
 	l = leftOut(t.Context(), e, &control.Counters{OutOfBudget: 1}, map[string]int64{"h.example": 690, "g.example": 600, "f.example": 500, "e.example": 400}, job)
-	if l.Hosts != 4 || l.Worst[0].Host != "d.example" || l.Worst[3] != (LeftHost{"h.example", 10, 1000, "--max-pages 5", ""}) || l.Options != "--max-pages 0" {
+	if l.Hosts != 4 || l.Worst[0].Host != "d.example" || l.Worst[3] != (LeftHost{"h.example", 10, 1000, 10, "--max-pages 5", ""}) || l.Command != typed+" --max-pages 0" {
 		t.Errorf("beside what was left before: %+v", l)
+	}
+}
+
+// TestCommandLineHidesFields: what --header sends to a host may be a secret.
+func TestCommandLineHidesFields(t *testing.T) {
+	args = []string{"apoidea", "run", "--header", "a.example: Authorization: secret", "--header=b.example: Cookie: secret", "--delay", "1s"}
+	t.Cleanup(func() { args = os.Args })
+	if got, want := commandLine(), "apoidea run --header ... --header=... --delay 1s"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

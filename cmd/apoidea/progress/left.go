@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/ops/words"
@@ -22,8 +24,8 @@ type Left struct {
 	URLs  int64 `json:"urls"` // those that are known
 	// Worst are the hosts with most of them, at most five.
 	Worst []LeftHost `json:"worst"`
-	// Options, with the same URLs, crawl the rest.
-	Options string `json:"options"`
+	// Command crawls the rest: the same command without the limits that were reached.
+	Command string `json:"command"`
 }
 
 // LeftHost is a host with skipped URLs.
@@ -31,7 +33,9 @@ type LeftHost struct {
 	Host  string `json:"host"`  // name
 	Left  int64  `json:"left"`  // URLs that were left, as far as they are known
 	Known int64  `json:"known"` // all URLs that are known
-	Why   string `json:"why"`   // in words
+	// AtLeast estimates further URLs, if skipped URLs link to as many as fetched ones.
+	AtLeast int64  `json:"at_least"`
+	Why     string `json:"why"` // in words
 	// Example is a URL that the rule of Why left.
 	Example string `json:"example,omitempty"`
 }
@@ -49,7 +53,7 @@ func leftOut(ctx context.Context, peer control.Backend, c *control.Counters, bef
 		}
 		l.Hosts++
 		l.URLs += h.Left
-		l.Worst = append(l.Worst, LeftHost{Host: h.Host, Left: h.Left, Known: h.Seen})
+		l.Worst = append(l.Worst, LeftHost{Host: h.Host, Left: h.Left, Known: h.Seen, AtLeast: more(&h)})
 		slices.SortFunc(l.Worst, worst)
 		l.Worst = l.Worst[:min(len(l.Worst), mostLeft)]
 		return nil
@@ -82,7 +86,10 @@ func leftOut(ctx context.Context, peer control.Backend, c *control.Counters, bef
 			}
 		}
 	}
-	l.Options = strings.TrimSpace(without + rules + budgets)
+	l.Command = commandLine() + without + rules + budgets
+	if posted == nil && len(l.Worst) > 0 {
+		l.Command += " http://" + l.Worst[0].Host + "/"
+	}
 	return l
 }
 
@@ -102,7 +109,40 @@ func bounds(j *control.Job) (met, without string) {
 	return strings.TrimSpace(met), without
 }
 
-// print lists the hosts and the options that crawl the rest.
+// commandLine returns the running command as shell input, without the secrets of --header. Flags
+// can be appended: the last one counts.
+func commandLine() string {
+	var line strings.Builder
+	line.WriteString("apoidea")
+	for i, arg := range args[1:] {
+		switch {
+		case args[i] == "--header":
+			arg = "..."
+		case strings.HasPrefix(arg, "--header="):
+			arg = "--header=..."
+		}
+		if strings.ContainsFunc(arg, func(r rune) bool {
+			return !strings.ContainsRune("-_./:=,@%+", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+		}) {
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+		line.WriteString(" " + arg)
+	}
+	return line.String()
+}
+
+var args = os.Args // a test replaces them
+
+// more estimates the URLs behind the skipped ones.
+func more(h *control.HostLine) int64 {
+	fetched := h.Seen - h.Left
+	if fetched <= 0 {
+		return 0
+	}
+	return h.Left * h.Seen / fetched
+}
+
+// print lists the hosts and the command that crawls the rest.
 func (l *Left) print(w io.Writer) error {
 	if l == nil || l.Hosts == 0 {
 		return nil
@@ -112,12 +152,8 @@ func (l *Left) print(w io.Writer) error {
 		if h.Example != "" {
 			h.Why += ", such as " + h.Example
 		}
-		fmt.Fprintf(w, "  %s: %d of %d known URLs: %s\n", words.Legible(h.Host), h.Left, h.Known, words.Legible(h.Why))
+		fmt.Fprintf(w, "  %s: %d of %d known URLs, possibly %d more: %s\n", words.Legible(h.Host), h.Left, h.Known, h.AtLeast, words.Legible(h.Why))
 	}
-	text := "  details: apoidea host NAME"
-	if l.Options != "" {
-		text += "; to crawl the rest, crawl the same URLs with " + l.Options
-	}
-	_, err := fmt.Fprintln(w, text)
+	_, err := fmt.Fprintf(w, "  details: apoidea host NAME; to crawl the rest: %s\n", words.Legible(l.Command))
 	return err
 }
