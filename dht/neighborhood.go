@@ -168,17 +168,17 @@ func (h *neighborhood) lists() *wire.Neighbours {
 
 // completed adds the lists that a peer omitted to its announcement; false if they are not the ones
 // that we hold.
-func (h *neighborhood) completed(key ring.Key, said *wire.Neighbours) (*wire.Neighbours, bool) {
-	if said.GetLists() == 0 || len(said.GetPredecessors())+len(said.GetSuccessors()) > 0 {
-		return said, true
+func (h *neighborhood) completed(key ring.Key, announced *wire.Neighbours) (*wire.Neighbours, bool) {
+	if announced.GetLists() == 0 || len(announced.GetPredecessors())+len(announced.GetSuccessors()) > 0 {
+		return announced, true
 	}
 	n := h.peers[key]
-	if n == nil || n.lists.GetLists() != said.GetLists() {
-		return said, said.GetLists() == listsName(nil, nil)
+	if n == nil || n.lists.GetLists() != announced.GetLists() {
+		return announced, announced.GetLists() == listsName(nil, nil)
 	}
 	return &wire.Neighbours{
-		Self: said.GetSelf(), State: said.GetState(), Predecessors: n.lists.GetPredecessors(), Successors: n.lists.GetSuccessors(),
-		ServedStart: said.GetServedStart(), FenceMs: said.GetFenceMs(), Cleared: said.GetCleared(), Lists: said.GetLists(), Known: said.GetKnown(),
+		Self: announced.GetSelf(), State: announced.GetState(), Predecessors: n.lists.GetPredecessors(), Successors: n.lists.GetSuccessors(),
+		ServedStart: announced.GetServedStart(), FenceMs: announced.GetFenceMs(), Cleared: announced.GetCleared(), Lists: announced.GetLists(), Known: announced.GetKnown(),
 	}, true
 }
 
@@ -205,15 +205,15 @@ func listsName(preds, succs []*wire.Peer) uint64 {
 	return max(h.Sum64(), 1) // 0 means none
 }
 
-func wordOf(now time.Time, p Peer, said *wire.Neighbours) *word {
-	w := &word{cleared: said.GetCleared(), fence: now.Add(time.Duration(said.GetFenceMs()) * time.Millisecond), pred: p.Key()}
-	if said.GetState() == wire.State_STATE_SERVING {
+func wordOf(now time.Time, p Peer, announced *wire.Neighbours) *word {
+	w := &word{cleared: announced.GetCleared(), fence: now.Add(time.Duration(announced.GetFenceMs()) * time.Millisecond), pred: p.Key()}
+	if announced.GetState() == wire.State_STATE_SERVING {
 		w.state = Serving
 	}
-	if start := said.GetServedStart(); len(start) > 0 && w.state == Serving {
+	if start := announced.GetServedStart(); len(start) > 0 && w.state == Serving {
 		w.serves, w.served = true, ring.Arc{Start: ring.Key(start), End: p.Key()}
 	}
-	if preds := said.GetPredecessors(); len(preds) > 0 {
+	if preds := announced.GetPredecessors(); len(preds) > 0 {
 		w.pred = ring.PeerKey(preds[0].GetId())
 	}
 	return w

@@ -109,8 +109,8 @@ func (v *serving) mayServe(now time.Time) bool {
 
 // acknowledged reports whether our successor lists us as its predecessor.
 func (v *serving) acknowledged() bool {
-	said := v.neighborhood.peers[v.neighborhood.leaves.Successor()].last
-	return said != nil && said.pred == v.self.Key()
+	announced := v.neighborhood.peers[v.neighborhood.leaves.Successor()].last
+	return announced != nil && announced.pred == v.self.Key()
 }
 
 // mayServeAlone: a peer that was alone, or may found a ring, need not wait. One that lost the
@@ -134,14 +134,14 @@ func (v *serving) cleared(now time.Time) bool {
 	}
 	anchored, heardAll := false, true
 	for _, key := range v.neighborhood.leaves.Successors() {
-		switch said := v.neighborhood.peers[key].last; {
-		case said == nil:
+		switch announced := v.neighborhood.peers[key].last; {
+		case announced == nil:
 			heardAll = false
-		case said.serves && said.served.Contains(v.self.Key()):
+		case announced.serves && announced.served.Contains(v.self.Key()):
 			return false
-		case heardAll && said.serves:
+		case heardAll && announced.serves:
 			return true
-		case heardAll && said.cleared:
+		case heardAll && announced.cleared:
 			anchored = true
 		}
 	}
@@ -218,14 +218,14 @@ func (v *serving) fence(now time.Time) time.Time {
 		return until
 	}
 	for _, key := range v.neighborhood.leaves.Successors() {
-		said := v.neighborhood.peers[key].last
-		if said == nil {
+		announced := v.neighborhood.peers[key].last
+		if announced == nil {
 			continue
 		}
-		if said.fence.After(until) {
-			until = said.fence
+		if announced.fence.After(until) {
+			until = announced.fence
 		}
-		if said.serves {
+		if announced.serves {
 			break
 		}
 	}

@@ -148,15 +148,15 @@ type listener struct {
 }
 
 // stabilized processes the answer to an introduction or a stabilize round.
-func (l *listener) stabilized(now time.Time, to Peer, said *wire.Neighbours, fresh bool, err error) {
+func (l *listener) stabilized(now time.Time, to Peer, announced *wire.Neighbours, fresh bool, err error) {
 	if n := l.neighborhood.peers[to.Key()]; n != nil {
 		n.asking = false
 	}
-	if err != nil || said == nil || peer.ID(said.GetSelf().GetId()) != to.ID {
+	if err != nil || announced == nil || peer.ID(announced.GetSelf().GetId()) != to.ID {
 		l.suspicion.failed(now, to)
 		return
 	}
-	l.receive(now, said, fresh)
+	l.receive(now, announced, fresh)
 	if n := l.neighborhood.peers[to.Key()]; n != nil && !n.proven {
 		n.proven = true
 		l.emit(LeavesChanged{})
@@ -166,13 +166,13 @@ func (l *listener) stabilized(now time.Time, to Peer, said *wire.Neighbours, fre
 // called processes a sender's announcement in a request. A peer that enters the leaf set by it is
 // called back. A joining peer ignores senders that have not answered a call of its own, except
 // goodbyes: a neighbor can influence whether it may serve.
-func (l *listener) called(now time.Time, said *wire.Neighbours, fresh bool) {
-	p, state := member.Of(said.GetSelf()), said.GetState()
+func (l *listener) called(now time.Time, announced *wire.Neighbours, fresh bool) {
+	p, state := member.Of(announced.GetSelf()), announced.GetState()
 	goodbye := state == wire.State_STATE_LEAVING || state == wire.State_STATE_WORKER
 	n := l.neighborhood.peers[p.Key()]
 	switch {
 	case l.serving.state != Joining || goodbye || n != nil && n.proven:
-		l.receive(now, said, fresh)
+		l.receive(now, announced, fresh)
 		n = l.neighborhood.peers[p.Key()]
 	case n == nil && !l.resting.rests(now, p.ID) && !l.introducer.silent.rests(now, p.ID):
 		l.dead.drop(p)
@@ -186,18 +186,18 @@ func (l *listener) called(now time.Time, said *wire.Neighbours, fresh bool) {
 // receive processes the announcement of a live peer, from a request or an answer. If not fresh, it
 // may have waited while this peer was suspended: it then proves that the sender lives, but does not
 // help a joining peer to start serving.
-func (l *listener) receive(now time.Time, said *wire.Neighbours, fresh bool) {
-	p := member.Of(said.GetSelf())
+func (l *listener) receive(now time.Time, announced *wire.Neighbours, fresh bool) {
+	p := member.Of(announced.GetSelf())
 	if p.ID == l.self.ID {
 		return
 	}
 	l.candidates.drop(p.Key())
-	said, whole := l.neighborhood.completed(p.Key(), said)
+	announced, whole := l.neighborhood.completed(p.Key(), announced)
 	if l.serving.state == Worker { // the sender takes us for a ring peer
-		l.attach.AddCandidates(append(listed(said), p)...)
+		l.attach.AddCandidates(append(listed(announced), p)...)
 		return
 	}
-	if said.GetState() == wire.State_STATE_WORKER {
+	if announced.GetState() == wire.State_STATE_WORKER {
 		l.suspicion.left(now, p)
 		l.dead.goodbye(now, p, deadFor)
 		return
@@ -205,9 +205,9 @@ func (l *listener) receive(now time.Time, said *wire.Neighbours, fresh bool) {
 	if l.guests.Drop(p.ID) { // it is a ring peer now
 		l.emit(AttachedChanged{})
 	}
-	if said.GetState() == wire.State_STATE_LEAVING {
+	if announced.GetState() == wire.State_STATE_LEAVING {
 		l.suspicion.left(now, p)
-		l.introducer.named(now, p.ID, listed(said))
+		l.introducer.named(now, p.ID, listed(announced))
 		return
 	}
 	if l.resting.rests(now, p.ID) {
@@ -222,25 +222,25 @@ func (l *listener) receive(now time.Time, said *wire.Neighbours, fresh bool) {
 			l.neighborhood.encoded = nil
 		}
 		n.peer, n.lastHeard, n.failures, n.retry, n.thirds = p, now, 0, time.Time{}, nil
-		n.holds = said.GetKnown()
+		n.holds = announced.GetKnown()
 		if !whole {
 			return // it lives; it sends its lists when it learns that we lack them
 		}
 		if fresh || l.serving.state != Joining {
-			n.last = wordOf(now, p, said)
+			n.last = wordOf(now, p, announced)
 		}
-		quiet := n.weighed == l.neighborhood.version && sameLists(n.lists, said)
-		n.lists, n.weighed = said, l.neighborhood.version
+		quiet := n.weighed == l.neighborhood.version && sameLists(n.lists, announced)
+		n.lists, n.weighed = announced, l.neighborhood.version
 		if quiet {
 			return // a quiet ring repeats the same announcement
 		}
 	}
-	l.exchange.missing(now, p.Key(), said)
-	l.introducer.named(now, p.ID, listed(said))
+	l.exchange.missing(now, p.Key(), announced)
+	l.introducer.named(now, p.ID, listed(announced))
 }
 
-func listed(said *wire.Neighbours) []Peer {
-	return member.List(slices.Concat(said.GetPredecessors(), said.GetSuccessors()))
+func listed(announced *wire.Neighbours) []Peer {
+	return member.List(slices.Concat(announced.GetPredecessors(), announced.GetSuccessors()))
 }
 
 func sameLists(a, b *wire.Neighbours) bool {
@@ -294,42 +294,42 @@ func (x *exchange) ask(now time.Time, n *neighbor) {
 // neighboursTo returns this peer's announcement to another, without the lists that it already has.
 // In a quiet ring they would be nine tenths of all traffic.
 func (x *exchange) neighboursTo(now time.Time, to ring.Key) *wire.Neighbours {
-	said := x.neighbours(now)
+	announced := x.neighbours(now)
 	if n := x.neighborhood.peers[to]; n != nil {
-		said.Known = n.lists.GetLists()
-		if n.holds == said.Lists {
-			said.Predecessors, said.Successors = nil, nil
+		announced.Known = n.lists.GetLists()
+		if n.holds == announced.Lists {
+			announced.Predecessors, announced.Successors = nil, nil
 		}
 	}
-	return said
+	return announced
 }
 
 // neighbours returns this peer's complete announcement.
 func (x *exchange) neighbours(now time.Time) *wire.Neighbours {
-	told := x.neighborhood.lists()
-	said := &wire.Neighbours{
-		Self: told.Self, State: x.serving.state.wire(), Predecessors: told.Predecessors, Successors: told.Successors, Lists: told.Lists,
+	lists := x.neighborhood.lists()
+	announced := &wire.Neighbours{
+		Self: lists.Self, State: x.serving.state.wire(), Predecessors: lists.Predecessors, Successors: lists.Successors, Lists: lists.Lists,
 		Cleared: x.serving.state == Joining && x.serving.cleared(now),
 	}
 	if x.serving.serves {
-		said.ServedStart = bytes.Clone(x.serving.served.Start[:]) // the message outlives the arc
+		announced.ServedStart = bytes.Clone(x.serving.served.Start[:]) // the message outlives the arc
 	}
 	if left := x.serving.fence(now).Sub(now); left > 0 {
-		said.FenceMs = uint32(min(left.Milliseconds()+1, wire.MaxFenceMillis))
+		announced.FenceMs = uint32(min(left.Milliseconds()+1, wire.MaxFenceMillis))
 	}
-	return said
+	return announced
 }
 
 // missing probes silent leaf peers that a live neighbor should list and does not: it may have
 // detected their death. Such news spreads at the speed of the exchange, not of our own rounds.
-func (x *exchange) missing(now time.Time, speaker ring.Key, said *wire.Neighbours) {
+func (x *exchange) missing(now time.Time, speaker ring.Key, announced *wire.Neighbours) {
 	named := map[ring.Key]bool{speaker: true}
 	first, last := speaker, speaker
-	for _, p := range said.GetPredecessors() {
+	for _, p := range announced.GetPredecessors() {
 		first = ring.PeerKey(p.GetId())
 		named[first] = true
 	}
-	for _, p := range said.GetSuccessors() {
+	for _, p := range announced.GetSuccessors() {
 		last = ring.PeerKey(p.GetId())
 		named[last] = true
 	}

@@ -105,7 +105,7 @@ func (m *model) circle() template.HTML {
 	r.Radius, r.ArcWidth, r.Height, r.LabelGap, r.MarkRadius = circleRadius, 16, circleHeight-24, 19, 2
 	var d bytes.Buffer
 	fmt.Fprintf(&d, `<svg class="circle" viewBox="%g %g %g %g" role="img" aria-label="%s">`,
-		-circleWidth/2, -circleHeight/2, circleWidth, circleHeight, html.EscapeString("The ring as this peer knows it: "+r.Count+" "+r.State))
+		-circleWidth/2, -circleHeight/2, circleWidth, circleHeight, html.EscapeString("The ring as last seen by this peer: "+r.Count+" "+r.State))
 	r.Draw(&d)
 	d.WriteString("</svg>")
 	return template.HTML(d.String()) // untrusted names are escaped
