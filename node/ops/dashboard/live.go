@@ -60,7 +60,7 @@ type live struct {
 
 // whole is the result of a walk.
 type whole struct {
-	at     time.Time
+	at     time.Time // when the walk began: a busy ring can change before it ends
 	ring   *control.Ring
 	totals control.Counters // of all members
 }
@@ -125,21 +125,23 @@ func (l *live) walk(ctx context.Context) {
 		if !wanted {
 			continue
 		}
+		begin := time.Now()
 		part, cancel := context.WithTimeout(ctx, walkTime)
 		r, err := l.peer.Ring(part)
 		cancel()
 		if err != nil {
 			continue // the page shows the time of the last walk
 		}
-		if l.set(r) {
+		if l.set(begin, r) {
 			l.listJobs(ctx)
 		}
 	}
 }
 
-// set stores the result of a walk and reports whether a listing of the jobs is due.
-func (l *live) set(r *control.Ring) bool {
-	found := &whole{at: time.Now(), ring: r}
+// set stores the result of a walk that began at begin, and reports whether a listing of the jobs is
+// due.
+func (l *live) set(begin time.Time, r *control.Ring) bool {
+	found := &whole{at: begin, ring: r}
 	for i := range r.Members {
 		found.totals.Add(&r.Members[i].Counters)
 	}

@@ -78,7 +78,7 @@ func TestStrangersWordsStayText(t *testing.T) {
 	s := serve(t, f)
 	s.login()
 	s.live.listJobs(t.Context())
-	s.live.set(&f.ring)
+	s.live.set(time.Now(), &f.ring)
 	s.live.note(control.RingEvent{Time: time.Now(), Event: bad, Peer: bad, Text: bad})
 	root, err := html.Parse(strings.NewReader(s.ask(http.MethodGet, "?said="+"%22%3E%3Cscript%3E", "", nil).text))
 	if err != nil {
