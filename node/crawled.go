@@ -18,7 +18,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/node/ops/dashboard"
 	"github.com/apoidea/apoidea/node/ops/volunteer/machine"
 	"github.com/apoidea/apoidea/node/services/crawling"
@@ -44,7 +44,9 @@ func (c *Config) fetching() fetch.Config {
 		MaxBody: c.MaxBody, From: cmp.Or(c.From, mailOf(c.Contact)), MaxIdleConns: idleConns(machine.OpenFiles(), uint64(c.Descriptors())),
 	}
 	c.distant(&f)
-	c.byProxy(&f)
+	if c.Proxy != nil {
+		f.Dial = fetch.ViaProxy(c.Proxy, c.dialer())
+	}
 	return f
 }
 
@@ -83,7 +85,7 @@ func (n *Node) crawling() crawling.Config {
 	w.Alone = func() bool { return n.cfg.OwnProcess && n.Alone() }
 	c := crawling.Config{
 		DataDir: n.cfg.DataDir, Fetch: n.cfg.fetching(), Holidays: n.cfg.Holidays, Worker: w,
-		Archive: warc.Config{Compression: warc.Compression(n.cfg.Archive), Peer: p2p.Short(n.ring.net.Self()), Software: "apoidea/" + n.cfg.Version, Operator: n.cfg.Contact},
+		Archive: warc.Config{Compression: warc.Compression(n.cfg.Archive), Peer: member.Short(n.ring.net.Self()), Software: "apoidea/" + n.cfg.Version, Operator: n.cfg.Contact},
 	}
 	c.Fetch.Line, c.Fetch.Refused = n.line.Line, n.optOuts.Refused
 	return c
@@ -158,7 +160,7 @@ func (r *ringServices) standsAt() netip.Addr {
 	if r.cfg.Latency != nil {
 		return r.cfg.Latency.Listen()
 	}
-	addr := p2p.FirstIP(r.net.Addrs())
+	addr := member.FirstIP(r.net.Addrs())
 	if m, err := manet.FromIP(addr.AsSlice()); err != nil || !manet.IsPublicAddr(m) {
 		return netip.Addr{}
 	}

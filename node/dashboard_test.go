@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/ops/dashboard"
@@ -50,7 +50,7 @@ func TestDashboard(t *testing.T) {
 	}
 	jar, _ := cookiejar.New(nil)
 	browser := &http.Client{Jar: jar, Timeout: patience}
-	if page := browse(t, browser, d.URL); strings.Contains(page, "<button") || !strings.Contains(page, p2p.Short(b.ring.net.Self())) {
+	if page := browse(t, browser, d.URL); strings.Contains(page, "<button") || !strings.Contains(page, member.Short(b.ring.net.Self())) {
 		t.Error("the page does not know the other peer, or has buttons for everybody")
 	}
 	if page := browse(t, browser, d.Login); !strings.Contains(page, "<button") {

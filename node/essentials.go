@@ -17,7 +17,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/node/datadir"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/ops/limits"
@@ -162,7 +162,7 @@ func CheckEssentials(dir string, self peer.ID) error {
 	if err != nil {
 		return err
 	}
-	if name, err := p2p.NameOf(kept[metaIdentity]); err != nil || name != self.String() {
+	if name, err := member.NameOf(kept[metaIdentity]); err != nil || name != self.String() {
 		return fmt.Errorf("belongs to another peer (%s)", name)
 	}
 	return nil

@@ -1,19 +1,13 @@
 package node
 
 import (
-	"crypto/ed25519"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 
-	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/control"
-	"github.com/apoidea/apoidea/node/datadir"
 	"github.com/apoidea/apoidea/node/services/jobs"
 )
 
@@ -28,54 +22,13 @@ const (
 func (n *Node) jobKeys() (key, own job.Key, err error) {
 	identity, err := n.meta.identity(nil)
 	if err == nil {
-		own, err = JobKeyOf(identity)
+		own, err = jobs.KeyOf(identity)
 	}
 	if err != nil || n.cfg.JobKey == "" {
 		return own, own, err
 	}
-	key, err = JobKey(n.cfg.JobKey)
+	key, err = jobs.ReadKey(n.cfg.JobKey)
 	return key, own, err
-}
-
-// JobKey reads a job key from a file, in the form of a peer's identity. A missing file is created,
-// with a new key readable only by its user.
-func JobKey(file string) (job.Key, error) {
-	raw, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		raw, err = drawJobKey(file)
-	}
-	if err != nil {
-		return job.Key{}, fmt.Errorf("job key: %w", err)
-	}
-	key, err := p2p.UnmarshalIdentity(raw)
-	if err != nil {
-		return job.Key{}, control.Usage(fmt.Sprintf("job-key %s: no valid key: %v", file, err))
-	}
-	return JobKeyOf(key)
-}
-
-func drawJobKey(file string) ([]byte, error) {
-	key, err := p2p.GenerateIdentity(1, nil)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := p2p.MarshalIdentity(key)
-	if err != nil {
-		return nil, err
-	}
-	return raw, datadir.Replace(file, raw)
-}
-
-// JobKeyOf returns the job key of an identity key.
-func JobKeyOf(key crypto.PrivKey) (job.Key, error) {
-	if _, ok := key.(*crypto.Ed25519PrivateKey); !ok {
-		return job.Key{}, fmt.Errorf("job key: type is %s, must be Ed25519", key.Type())
-	}
-	raw, err := key.Raw()
-	if err != nil {
-		return job.Key{}, fmt.Errorf("job key: %w", err)
-	}
-	return job.NewKey(ed25519.PrivateKey(raw)), nil
 }
 
 // whose returns the filter of Config.Jobs. Untrusted peers can invent unsigned jobs, so a peer of

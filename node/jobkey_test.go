@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -12,54 +11,8 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/webgen"
-	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/control"
 )
-
-// TestJobKeyIsAPeersKey: the ID of a job key is that of the peer whose identity it is.
-func TestJobKeyIsAPeersKey(t *testing.T) {
-	identity, err := p2p.GenerateIdentity(1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := JobKeyOf(identity)
-	id, ierr := peer.IDFromPrivateKey(identity)
-	if err != nil || ierr != nil || peer.ID(key.ID()) != id {
-		t.Errorf("%s, %v; want %s, %v", peer.ID(key.ID()), err, id, ierr)
-	}
-}
-
-// TestJobKeyFile: a key is made where there is none, for its user alone, and stays.
-func TestJobKeyFile(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "job.key")
-	key, err := JobKey(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if info, err := os.Stat(file); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info.Mode(), err)
-	}
-	again, err := JobKey(file)
-	if err != nil || string(again.ID()) != string(key.ID()) {
-		t.Errorf("another key, %v", err)
-	}
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p2p.UnmarshalIdentity(raw); err != nil {
-		t.Errorf("it is no identity: %v", err)
-	}
-	if err := os.WriteFile(file, []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := JobKey(file); control.KindOf(err) != control.KindUsage || !strings.Contains(err.Error(), file) {
-		t.Errorf("a file without a key: %v", err)
-	}
-	if _, err := JobKey(filepath.Join(t.TempDir(), "nowhere", "job.key")); err == nil {
-		t.Error("made in a directory that is not there")
-	}
-}
 
 // TestJobsOfConfig: whose jobs a peer takes is any, mine or a file, and in the public profile they
 // are signed.

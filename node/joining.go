@@ -16,6 +16,7 @@ import (
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/lookup"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
@@ -187,7 +188,7 @@ func (r *ringServices) entries() error {
 // scout returns a connection to the ring under a temporary identity, and the entry peers that it
 // found. The caller closes it.
 func (r *ringServices) scout(ctx context.Context) (*p2p.Net, []dht.Peer, error) {
-	key, err := p2p.GenerateIdentity(1, func([]peer.ID) int { return 0 })
+	key, err := member.GenerateIdentity(1, func([]peer.ID) int { return 0 })
 	if err != nil {
 		return nil, nil, err
 	}

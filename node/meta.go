@@ -9,7 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/dht"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/datadir"
 	"github.com/apoidea/apoidea/storage"
@@ -46,13 +46,13 @@ func (m meta) identity(choose func(candidates []peer.ID) int) (crypto.PrivKey, e
 		return nil, fmt.Errorf("identity: %w", err)
 	}
 	if ok {
-		return p2p.UnmarshalIdentity(raw)
+		return member.UnmarshalIdentity(raw)
 	}
-	key, err := p2p.GenerateIdentity(ring.PositionChoices, choose)
+	key, err := member.GenerateIdentity(ring.PositionChoices, choose)
 	if err != nil {
 		return nil, err
 	}
-	if raw, err = p2p.MarshalIdentity(key); err != nil {
+	if raw, err = member.MarshalIdentity(key); err != nil {
 		return nil, err
 	}
 	return key, m.put(metaIdentity, raw)

@@ -82,7 +82,7 @@ type Node struct {
 	stalls     *limits.Stalls
 	placer     *placer.Placer
 	limits.Commands
-	*optOutCommands
+	*politeness.OptOutCommands
 	*inspect.View
 	*jobs.Poster
 	watchers *inspect.Watchers
@@ -321,7 +321,7 @@ func (n *Node) buildServices() (err error) {
 	n.keeping.AddService(storage.KeyspaceSubnets, n.subnets.Serial, n.subnets, nil)
 	n.keeping.AddService(storage.KeyspaceDomains, n.domains.Serial, n.domains.State, nil)
 	n.View = inspect.New(n.viewed())
-	n.optOutCommands = n.askedOfOptOuts()
+	n.OptOutCommands = n.askedOfOptOuts()
 	n.Poster = jobs.NewPoster(jobs.PosterDeps{Registry: n.registry, Net: n.ring.net, Ring: n.Ring, Ready: n.Ready, Seeds: n.owners.SendSeeds})
 	if err := n.page.show(&n.cfg, n.shown(), n.log); err != nil {
 		return err

@@ -21,7 +21,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/calls"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/datadir"
@@ -245,7 +245,7 @@ func openPage(ctx context.Context, addr string, kept meta) (*page, error) {
 // show creates the dashboard of a peer with that configuration.
 func (p *page) show(cfg *Config, peer *shown, log *slog.Logger) (err error) {
 	if p != nil {
-		c := dashboard.Config{DataDir: cfg.DataDir, Name: p2p.Short(peer.deps.Self), Login: cfg.DashboardLogin}
+		c := dashboard.Config{DataDir: cfg.DataDir, Name: member.Short(peer.deps.Self), Login: cfg.DashboardLogin}
 		p.server, err = dashboard.New(c, peer, log)
 	}
 	return err

@@ -91,7 +91,7 @@ trial_mdns() {
   check "mdns: a third finds them" within 30 ring_of 3 "$dir/1"
   check "mdns: nobody is told of loopback" everyone_told "$dir/3"
   check "mdns: another network stays apart" ring_of 1 "$dir/4"
-  check "mdns: a peer that finds nobody says so" grep -q "no peer of network other was found on the local network" "$dir/4/run.log"
+  check "mdns: a peer that finds nobody says so" grep -q "no peer of network other found on the local network" "$dir/4/run.log"
   crawl_all mdns 8081
   down mdns
 }

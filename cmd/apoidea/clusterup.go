@@ -9,9 +9,7 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -136,7 +134,7 @@ func (o *clusterUp) run(ctx context.Context, cmd *cobra.Command, urls []string) 
 
 // nextSteps lists commands for a new cluster, whose peers have stopped or keep running.
 func nextSteps(dir string, ended bool) string {
-	dir = shellWord(dir)
+	dir = words.ShellQuote(dir)
 	peer := filepath.Join(dir, "peer1")
 	if ended {
 		return fmt.Sprintf(`next: apoidea export urls --data-dir %s    # outcomes of the URLs that this peer owns
@@ -148,16 +146,6 @@ func nextSteps(dir string, ended bool) string {
       apoidea dashboard --data-dir %s    # link to the dashboard of a peer
       apoidea cluster down --dir %s    # stop the peers, keep their data
 `, peer, peer, dir)
-}
-
-// shellWord is text as one word of a shell.
-func shellWord(text string) string {
-	if strings.IndexFunc(text, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(`/._-+:@`, r)
-	}) < 0 {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // emulate assigns the rows of --latency: the number of peer rows is that of the first start, so

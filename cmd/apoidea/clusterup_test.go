@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 func TestPassThrough(t *testing.T) {
@@ -49,7 +51,7 @@ func TestShellWord(t *testing.T) {
 	for text, want := range map[string]string{
 		"/tmp/ring-1_b.c": "/tmp/ring-1_b.c", "a b": "'a b'", "it's": `'it'\''s'`, "$HOME": "'$HOME'", "über": "über",
 	} {
-		if got := shellWord(text); got != want {
+		if got := words.ShellQuote(text); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}

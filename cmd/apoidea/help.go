@@ -5,7 +5,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -44,7 +43,7 @@ func helpText(cmd *cobra.Command, width int) string {
 	if text == "" {
 		text = cmd.Short
 	}
-	text = fill(strings.TrimSpace(text), width) + "\n"
+	text = words.Fill(strings.TrimSpace(text), width) + "\n"
 	if cmd.Runnable() || cmd.HasSubCommands() {
 		text += "\n" + usageOf(cmd, width)
 	}
@@ -71,7 +70,7 @@ func usageOf(cmd *cobra.Command, width int) string {
 			}
 		}
 		if rows.Len() > 0 {
-			fmt.Fprintf(&b, "\n%s\n%s\n", title, fill(strings.TrimRight(rows.String(), "\n"), width))
+			fmt.Fprintf(&b, "\n%s\n%s\n", title, words.Fill(strings.TrimRight(rows.String(), "\n"), width))
 		}
 	}
 	for _, g := range cmd.Groups() {
@@ -80,7 +79,7 @@ func usageOf(cmd *cobra.Command, width int) string {
 	commands("Available Commands:", func(sub *cobra.Command) bool { return sub.GroupID == "" && sub.IsAvailableCommand() })
 	commands("Topics (apoidea help TOPIC):", (*cobra.Command).IsAdditionalHelpTopicCommand)
 	for _, g := range flagsOf(cmd) {
-		fmt.Fprintf(&b, "\n%s\n%s\n", g.title, fill(strings.TrimRight(g.flags.FlagUsages(), "\n"), width))
+		fmt.Fprintf(&b, "\n%s\n%s\n", g.title, words.Fill(strings.TrimRight(g.flags.FlagUsages(), "\n"), width))
 	}
 	if takesPeer(cmd) {
 		b.WriteString("\nMore settings, as flags or keys of the configuration file: apoidea help settings\n")
@@ -186,46 +185,4 @@ func legibleFlag(f *pflag.Flag) *pflag.Flag {
 		shown.Value, shown.DefValue = kindOf{f.Value, "string"}, ""
 	}
 	return &shown
-}
-
-// fill wraps text at the width. Lines without indent form paragraphs; an indented line is wrapped
-// by itself, aligned with its last column, which two spaces separate.
-func fill(text string, width int) string {
-	var out, paragraph []string
-	end := func() {
-		if len(paragraph) > 0 {
-			out = append(out, broken(strings.Join(paragraph, " "), 0, width)...)
-		}
-		paragraph = nil
-	}
-	for line := range strings.SplitSeq(text, "\n") {
-		line = strings.TrimRight(line, " ")
-		words := strings.TrimLeft(line, " ")
-		if words == line && line != "" {
-			paragraph = append(paragraph, line)
-			continue
-		}
-		end()
-		indent := len(line) - len(words)
-		if i := strings.LastIndex(words, "  "); i >= 0 {
-			indent += i + 2
-		}
-		out = append(out, broken(line, indent, width)...)
-	}
-	end()
-	return strings.Join(out, "\n")
-}
-
-// broken splits a line; all parts but the first are indented.
-func broken(line string, indent, width int) (lines []string) {
-	for utf8.RuneCountInString(line) > width {
-		head := string([]rune(line)[:width+1])
-		at := strings.LastIndex(head, " ")
-		if at <= indent {
-			break // one long word
-		}
-		lines = append(lines, strings.TrimRight(line[:at], " "))
-		line = strings.Repeat(" ", indent) + strings.TrimLeft(line[at:], " ")
-	}
-	return append(lines, line)
 }

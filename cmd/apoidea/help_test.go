@@ -109,12 +109,12 @@ func TestHelpNamesWhatIsThere(t *testing.T) {
 		}
 	})
 	for _, k := range volunteer.Keys {
-		if !strings.Contains(aboutLimits, k.Name) {
+		if !strings.Contains(settings.AboutLimits, k.Name) {
 			t.Errorf("help limits says nothing of %s", k.Name)
 		}
 	}
 	for _, name := range placer.Names() {
-		if !strings.Contains(aboutPlacement, "\n    "+name+" ") {
+		if !strings.Contains(settings.AboutPlacement, "\n    "+name+" ") {
 			t.Errorf("help placement says nothing of %s", name)
 		}
 	}

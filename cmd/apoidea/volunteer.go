@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/settings"
 	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
@@ -123,7 +124,7 @@ func newLimits(g *globals) *cobra.Command {
 		Long: `Show the resource limits of the peer: their values, the rules active now with reason and end, and the current usage.
 A condition that the system does not report (battery, metered link, idle time) is unknown and pauses nothing.
 
-` + aboutLimits,
+` + settings.AboutLimits,
 		Example: "  apoidea limits\n  apoidea limits set bandwidth=2Mbit pause-on-battery=true\n  apoidea limits set schedule='mon-fri 22:00-07:00; sat,sun'",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -134,8 +134,8 @@ func TestRingOfEightFromSeed(t *testing.T) {
 		"_dnsaddr.seed.test":       {"dnsaddr=/dnsaddr/peers.seed.test"},
 		"_dnsaddr.peers.seed.test": records,
 	})
-	newcomer := func() member {
-		var m member
+	newcomer := func() kadPeer {
+		var m kadPeer
 		m.Net = newNet(t, "test", "", func(n *Net) {
 			var err error
 			if m.Kad, err = NewKad(n); err != nil {

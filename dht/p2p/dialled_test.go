@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/apoidea/apoidea/dht/member"
 )
 
 // counted counts what is written through a connection.
@@ -39,7 +41,7 @@ func TestDialledConnectionsAreReplaced(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			far := newNet(t, "test", transports[0].listen, func(n *Net) { n.Handle("echo", echo) })
-			key, err := GenerateIdentity(1, nil)
+			key, err := member.GenerateIdentity(1, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

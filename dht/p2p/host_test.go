@@ -14,10 +14,11 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/apoidea/apoidea/dht/calls"
+	"github.com/apoidea/apoidea/dht/member"
 )
 
 func TestConfigIsChecked(t *testing.T) {
-	key, err := GenerateIdentity(1, nil)
+	key, err := member.GenerateIdentity(1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,7 @@ func TestConfigIsChecked(t *testing.T) {
 
 func TestPortTakenIsSaid(t *testing.T) {
 	first := newNet(t, "test", transports[0].listen, nil)
-	key, err := GenerateIdentity(1, nil)
+	key, err := member.GenerateIdentity(1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,36 +60,8 @@ func TestPortTakenIsSaid(t *testing.T) {
 	}
 }
 
-func TestIdentity(t *testing.T) {
-	var seen []peer.ID
-	key, err := GenerateIdentity(8, func(candidates []peer.ID) int {
-		seen = candidates
-		return 5
-	})
-	if err != nil || len(seen) != 8 {
-		t.Fatalf("%d candidates, %v", len(seen), err)
-	}
-	stored, err := MarshalIdentity(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	back, err := UnmarshalIdentity(stored)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if id, err := peer.IDFromPrivateKey(back); err != nil || id != seen[5] {
-		t.Errorf("came back as %s, %v, want the chosen %s", id, err, seen[5])
-	}
-	if _, err := UnmarshalIdentity(make([]byte, maxIdentity+1)); !errors.Is(err, calls.ErrTooLarge) {
-		t.Errorf("oversized: %v", err)
-	}
-	if _, err := UnmarshalIdentity([]byte("nonsense")); err == nil {
-		t.Error("nonsense was read")
-	}
-}
-
 func TestPublicKeepsToPublicAddresses(t *testing.T) {
-	key, err := GenerateIdentity(1, nil)
+	key, err := member.GenerateIdentity(1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +100,7 @@ func TestPublicKeepsToPublicAddresses(t *testing.T) {
 }
 
 func TestBothTransportsPreferTCP(t *testing.T) {
-	key, err := GenerateIdentity(1, nil)
+	key, err := member.GenerateIdentity(1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

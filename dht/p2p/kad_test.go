@@ -10,20 +10,21 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// member is a Net with its Kad.
-type member struct {
+// kadPeer is a Net with its Kad.
+type kadPeer struct {
 	*Net
 	*Kad
 }
 
 // newMembers returns n members on loopback that know each other through the
 // first, by Bootstrap and one lookup of their own position.
-func newMembers(t testing.TB, n int) []member {
+func newMembers(t testing.TB, n int) []kadPeer {
 	t.Helper()
-	members := make([]member, n)
+	members := make([]kadPeer, n)
 	for i := range members {
 		members[i].Net = newNet(t, "test", transports[i%len(transports)].listen, func(net *Net) {
 			var err error
@@ -161,7 +162,7 @@ func ids(peers []dht.Peer) []string {
 func BenchmarkNearest(b *testing.B) {
 	peers := make([]dht.Peer, 160)
 	for i := range peers {
-		key, err := GenerateIdentity(1, nil)
+		key, err := member.GenerateIdentity(1, nil)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -17,6 +17,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peerstore"
 	ma "github.com/multiformats/go-multiaddr"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/dht/member"
 )
 
 // newKadNet is a Net with its Kad.
@@ -196,7 +198,7 @@ func TestKadAnswersAreBounded(t *testing.T) {
 func TestStuffedAddressesLeaveRoom(t *testing.T) {
 	n, k := newKadNet(t)
 	for i := range 2 * bucketSize {
-		key, err := GenerateIdentity(1, nil)
+		key, err := member.GenerateIdentity(1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/calls"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/workers"
 )
 
@@ -79,7 +80,7 @@ func TestNATPeer(t *testing.T) {
 		_ = say.Encode(natWord{Tried: true, Dialled: err == nil})
 		return
 	}
-	key, err := GenerateIdentity(1, nil)
+	key, err := member.GenerateIdentity(1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

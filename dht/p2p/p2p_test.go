@@ -7,6 +7,8 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/peerstore"
+
+	"github.com/apoidea/apoidea/dht/member"
 )
 
 // Listen addresses of the two transports, for tests that run over each.
@@ -29,7 +31,7 @@ func newNet(t testing.TB, network, listen string, prepare func(*Net)) *Net {
 // newNetOf is newNet with a configuration, to which it adds an identity.
 func newNetOf(t testing.TB, cfg Config, prepare func(*Net)) *Net {
 	t.Helper()
-	key, err := GenerateIdentity(1, nil)
+	key, err := member.GenerateIdentity(1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/apoidea/apoidea/dht/calls"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/workers"
 )
 
@@ -23,7 +24,7 @@ import (
 func quiet(t *testing.T, cfg Config) *Net {
 	t.Helper()
 	var err error
-	if cfg.Identity, err = GenerateIdentity(1, nil); err != nil {
+	if cfg.Identity, err = member.GenerateIdentity(1, nil); err != nil {
 		t.Fatal(err)
 	}
 	cfg.Network = "test"
@@ -38,7 +39,7 @@ func quiet(t *testing.T, cfg Config) *Net {
 // stranger is a name that no peer bears.
 func stranger(t *testing.T) peer.ID {
 	t.Helper()
-	key, err := GenerateIdentity(1, nil)
+	key, err := member.GenerateIdentity(1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

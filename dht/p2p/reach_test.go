@@ -13,6 +13,7 @@ import (
 
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/calls"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/workers"
 )
 
@@ -38,7 +39,7 @@ func TestReachabilityOf(t *testing.T) {
 // newReachNet returns a Net on loopback that need not listen.
 func newReachNet(t *testing.T, profile Profile, reach Reachability) *Net {
 	t.Helper()
-	key, err := GenerateIdentity(1, nil)
+	key, err := member.GenerateIdentity(1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +178,7 @@ func TestWorkerOverItsOwnConnections(t *testing.T) {
 // once.
 func startReachPeer(t *testing.T, reach Reachability, src Sources) *ringPeer {
 	t.Helper()
-	key, err := GenerateIdentity(1, nil)
+	key, err := member.GenerateIdentity(1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,12 +14,13 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
 // ringPeer is a whole peer of the ring, as a node wires it.
 type ringPeer struct {
-	member
+	kadPeer
 	dht  *dht.DHT
 	stop func()
 }
@@ -43,7 +44,7 @@ func startPeer(t *testing.T, netCfg Config, cfg dht.Config, src Sources) *ringPe
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &ringPeer{member: member{net, kad}}
+	p := &ringPeer{kadPeer: kadPeer{net, kad}}
 	cfg.Interval, cfg.MaxInterval = 50*time.Millisecond, 200*time.Millisecond
 	cfg.TakeOver, cfg.RejoinGrace, cfg.Found = 200*time.Millisecond, 200*time.Millisecond, src.Empty()
 	cfg.Role = net.Role(cfg.Memory, cfg.Found)
@@ -158,7 +159,7 @@ func TestRingOfEight(t *testing.T) {
 	keys := make([]crypto.PrivKey, 8)
 	for i := range keys {
 		var err error
-		if keys[i], err = GenerateIdentity(1, nil); err != nil {
+		if keys[i], err = member.GenerateIdentity(1, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

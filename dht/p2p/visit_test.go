@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/dht/member"
 )
 
 // TestVisit: a stranger who visits whom it is told of comes round the ring, learns at which address
@@ -17,7 +19,7 @@ func TestVisit(t *testing.T) {
 		if i > 0 {
 			src.Bootstrap = peers[0].Addrs()
 		}
-		key, err := GenerateIdentity(1, nil)
+		key, err := member.GenerateIdentity(1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dedup"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/services/crawling"
@@ -164,7 +164,7 @@ func (c *checking) identity(store *storage.Store) error {
 }
 
 func idOf(identity []byte) (peer.ID, error) {
-	key, err := p2p.UnmarshalIdentity(identity)
+	key, err := member.UnmarshalIdentity(identity)
 	if err != nil {
 		return "", err
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/dht"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/services/crawling"
@@ -274,11 +274,11 @@ func (r *repairing) kept() (map[string][]byte, error) {
 		return nil, err
 	}
 	if r.self, err = idOf(kept[node.MetaIdentity]); err != nil {
-		key, err := p2p.GenerateIdentity(1, func([]peer.ID) int { return 0 })
+		key, err := member.GenerateIdentity(1, func([]peer.ID) int { return 0 })
 		if err != nil {
 			return nil, err
 		}
-		if kept[node.MetaIdentity], err = p2p.MarshalIdentity(key); err != nil {
+		if kept[node.MetaIdentity], err = member.MarshalIdentity(key); err != nil {
 			return nil, err
 		}
 		if r.self, err = peer.IDFromPrivateKey(key); err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/dedup"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/services/crawling"
@@ -47,7 +47,7 @@ func crawled(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := p2p.GenerateIdentity(1, func([]peer.ID) int { return 0 })
+	key, err := member.GenerateIdentity(1, func([]peer.ID) int { return 0 })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func crawled(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	identity, err := p2p.MarshalIdentity(key)
+	identity, err := member.MarshalIdentity(key)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	libpeer "github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/dht/calls"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/services/politeness"
 	"github.com/apoidea/apoidea/node/services/rpc"
@@ -190,7 +191,7 @@ func newHonest(ctx context.Context, of string) (*honest, error) {
 
 // newNet returns a peer's network with an identity of its own.
 func newNet(cfg p2p.Config) (*p2p.Net, error) {
-	key, err := p2p.GenerateIdentity(1, nil)
+	key, err := member.GenerateIdentity(1, nil)
 	if err != nil {
 		return nil, err
 	}

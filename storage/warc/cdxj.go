@@ -96,22 +96,20 @@ func sortIndex(lines []byte) []byte {
 }
 
 // indexFile reads a WARC file and returns its index, unsorted, with name as the file name in its
-// lines. found, if not nil, is called with each complete response.
+// lines. found is that of Index.
 func indexFile(path, name string, found func(e Entry, at Ref)) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	return index(file, name, found)
+	return Index(file, name, found)
 }
 
 // Index reads a WARC stream and returns its index, unsorted, with name as the file name in its
 // lines. After an error, such as ErrTruncated for a file that is being written, it returns the
-// lines of the records before.
-func Index(r io.Reader, name string) ([]byte, error) { return index(r, name, nil) }
-
-func index(r io.Reader, name string, found func(e Entry, at Ref)) ([]byte, error) {
+// lines of the records before. found, if not nil, is called with each complete response.
+func Index(r io.Reader, name string, found func(e Entry, at Ref)) ([]byte, error) {
 	var lines []byte
 	records := NewReader(r, false)
 	for {

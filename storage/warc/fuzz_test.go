@@ -11,7 +11,7 @@ import (
 // lines that were read are read again.
 func FuzzParseIndex(f *testing.F) {
 	archive := archiveOf(f, Gzip, page(1, 500), page(2, 0))
-	index, err := Index(bytes.NewReader(archive), "a.warc.gz")
+	index, err := Index(bytes.NewReader(archive), "a.warc.gz", nil)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -165,7 +165,7 @@ func (r *Peer) ways(c *node.Config) (err error) {
 		}
 	}
 	if r.proxy != "" {
-		if c.Proxy, err = node.ParseProxy(r.proxy); err != nil {
+		if c.Proxy, err = fetch.ParseProxy(r.proxy); err != nil {
 			return fmt.Errorf("%w: proxy %w", ErrUsage, err)
 		}
 	}

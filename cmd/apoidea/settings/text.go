@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/apoidea/apoidea/node"
+	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/node/ops/volunteer"
 )
 
@@ -159,7 +159,7 @@ func redact(e *Effective) {
 		}
 		e.Text = "[" + strings.Join(quoted, ", ") + "]"
 	case string:
-		if u, err := node.ParseProxy(value); e.Key == "proxy" && err == nil {
+		if u, err := fetch.ParseProxy(value); e.Key == "proxy" && err == nil {
 			e.Value, e.Text = u.Redacted(), strconv.Quote(u.Redacted())
 		}
 	}

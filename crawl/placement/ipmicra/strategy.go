@@ -4,7 +4,8 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/apoidea/apoidea/crawl/aging"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"github.com/apoidea/apoidea/crawl/placement"
 )
 
@@ -16,7 +17,7 @@ const maxChoices = 1 << 16
 type Strategy struct {
 	machine Machine
 	memory  *Memory
-	own     *aging.Map[choice, string] // where the worker of a subnet is no candidate
+	own     *simplelru.LRU[choice, string] // where the worker of a subnet is no candidate
 	seeded  map[string]netip.Addr
 }
 
@@ -36,10 +37,8 @@ func (m Machine) Strategy() *Strategy {
 	if m.Threshold <= 0 {
 		m.Threshold = DefaultThreshold
 	}
-	return &Strategy{
-		machine: m, memory: NewMemory(), seeded: make(map[string]netip.Addr),
-		own: aging.New[choice, string](maxChoices, nil),
-	}
+	own, _ := simplelru.NewLRU[choice, string](maxChoices, nil) // a positive size has no error
+	return &Strategy{machine: m, memory: NewMemory(), seeded: make(map[string]netip.Addr), own: own}
 }
 
 // Next implements [placement.Strategy]. It first delegates the subnet of each candidate with a new
@@ -63,7 +62,7 @@ func (s *Strategy) Next(v *placement.View) placement.Choice {
 	}
 	s.memory.Merge(step.Changes)
 	if step.Local && located && !v.Tiny {
-		s.own.Set(choice{owner, at.Subnet}, step.Worker)
+		s.own.Add(choice{owner, at.Subnet}, step.Worker)
 	}
 	return placement.Choice{Worker: step.Worker, Unsure: step.Unsure, Why: step.Why}
 }

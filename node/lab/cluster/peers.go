@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/services/jobs"
 )
 
 // process returns the process of peer i.
@@ -55,7 +55,7 @@ func (c *Cluster) start(i int, entry string) error {
 	}
 	if !slices.ContainsFunc(c.spec.Args, func(a string) bool { return strings.HasPrefix(a, "--job-key=") }) {
 		file := filepath.Join(c.dir, "job.key")
-		if _, err := node.JobKey(file); err != nil { // before concurrent peers create one each
+		if _, err := jobs.ReadKey(file); err != nil { // before concurrent peers create one each
 			return fmt.Errorf("cluster: %w", err)
 		}
 		args = append(args, "--job-key", file)

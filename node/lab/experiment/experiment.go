@@ -30,6 +30,16 @@ var all = []*trial.Experiment{
 // All lists the experiments by name.
 func All() []*trial.Experiment { return slices.Clone(all) }
 
+// Overview returns what each experiment measures, for help.
+func Overview() string {
+	var b strings.Builder
+	b.WriteString("Run an experiment with: apoidea experiment run NAME -o DIR. The tables are in docs/experiments.md.\n")
+	for _, e := range all {
+		fmt.Fprintf(&b, "\n%s: %s.\n\n%s\n", e.Name, e.About, e.Long)
+	}
+	return b.String()
+}
+
 // seconds has the wall-clock times of default and quick runs on two cores.
 var seconds = map[string][2]time.Duration{
 	"apoidea-peers": {12, 2}, "apoidea-proximity": {1, 1}, "apoidea-threads": {1, 1}, "bandwidth": {10, 2}, "churn": {120, 3},

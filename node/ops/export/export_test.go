@@ -148,7 +148,7 @@ func archive(t *testing.T, c warc.Compression, host string, n int) []byte {
 
 func index(t *testing.T, raw []byte, name string) []byte {
 	t.Helper()
-	lines, err := warc.Index(bytes.NewReader(raw), name)
+	lines, err := warc.Index(bytes.NewReader(raw), name, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

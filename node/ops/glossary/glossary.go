@@ -1,6 +1,11 @@
 // Package glossary defines the terms of help, docs/glossary.md and the web page.
 package glossary
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Word is a term and its meaning in this project.
 type Word struct{ Word, Means string }
 
@@ -50,4 +55,17 @@ var Words = []Word{
 	{"trap", "A site, or a part of one, that generates pages without end."},
 	{"untrusted peer", "A peer that is not known to be a member of the ring. Its requests have tighter limits."},
 	{"worker", "The peer that fetches a host's pages, under a lease. Also: a peer that cannot be dialed, which crawls for members and owns no arc."},
+}
+
+// Text returns the glossary for a terminal.
+func Text() string {
+	width := 0
+	for _, w := range Words {
+		width = max(width, len(w.Word))
+	}
+	var b strings.Builder
+	for _, w := range Words {
+		fmt.Fprintf(&b, "    %-*s  %s\n", width, w.Word, w.Means)
+	}
+	return "Terms of this project:\n\n" + b.String()
 }

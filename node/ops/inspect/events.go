@@ -9,6 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
@@ -101,7 +102,7 @@ func (w *Watchers) missedBy(s *watcher) int {
 func Story(e dht.Event, members int) (control.RingEvent, bool) {
 	line := control.RingEvent{Time: time.Now()}
 	about := func(event string, p dht.Peer, text string) {
-		line.Event, line.Peer, line.Text = event, p.ID.String(), fmt.Sprintf(text, p2p.Short(p.ID))
+		line.Event, line.Peer, line.Text = event, p.ID.String(), fmt.Sprintf(text, member.Short(p.ID))
 	}
 	switch e := e.(type) {
 	case dht.PeerUp:

@@ -12,7 +12,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/robots"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 )
@@ -41,7 +41,7 @@ func (v *View) Lookup(ctx context.Context, query string) (*control.Lookup, error
 		Query: query, Host: host, Key: key.Hex(), Owner: l.Owner.ID.String(), Calls: l.Calls,
 		Arc: [2]string{l.Arc.Start.Hex(), l.Arc.End.Hex()}, Trace: []control.LookupHop{},
 	}
-	out.Name, _ = v.names.of(out.Owner)
+	out.Name = v.PeerName(out.Owner)
 	if addrs := v.deps.Ring.Net.AddrsOf(l.Owner.ID); len(addrs) > 0 {
 		out.Addr = addrs[0]
 	}
@@ -53,7 +53,7 @@ func (v *View) Lookup(ctx context.Context, query string) (*control.Lookup, error
 		case h.Final:
 			hop.Answer = "owner"
 		case len(h.Next) > 0:
-			hop.Answer = "next: " + p2p.Short(h.Next[0].ID)
+			hop.Answer = "next: " + member.Short(h.Next[0].ID)
 		default:
 			hop.Answer = "no closer peer known"
 		}
@@ -89,7 +89,7 @@ func (v *View) hostHere(ctx context.Context, host string) (*control.Host, error)
 	now := v.deps.Hosts.Now()
 	if d.Worker != "" {
 		h.Worker, h.LeaseS = peer.ID(d.Worker).String(), max(d.LeaseEnds.Sub(now).Seconds(), 0)
-		h.Epoch = fmt.Sprintf("%d@%s", d.Epoch.Counter, p2p.Short(peer.ID(d.Epoch.Peer)))
+		h.Epoch = fmt.Sprintf("%d@%s", d.Epoch.Counter, member.Short(peer.ID(d.Epoch.Peer)))
 	}
 	for _, raw := range d.Addrs {
 		if a, ok := netip.AddrFromSlice(raw); ok {
@@ -138,7 +138,7 @@ func (v *View) explainPlacement(h *control.Host, d *owner.HostDetail, now time.T
 		line := control.Measurement{
 			Peer: peer.ID(m.Peer).String(), RTTMs: float64(m.RTTUs) / 1000, Error: m.Error, Chosen: m.Peer == d.Placed,
 		}
-		if addr := p2p.FirstIP(v.deps.Ring.Net.AddrsOf(peer.ID(m.Peer))); addr.IsValid() {
+		if addr := member.FirstIP(v.deps.Ring.Net.AddrsOf(peer.ID(m.Peer))); addr.IsValid() {
 			line.Addr = addr.String()
 		}
 		h.Placement = append(h.Placement, line)

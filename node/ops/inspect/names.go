@@ -3,7 +3,6 @@ package inspect
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -20,38 +19,18 @@ const (
 	nameTime, nameLife = time.Second, time.Minute
 )
 
-// names caches the names of peers from their reports. It is safe for concurrent use.
-type names struct {
-	mu   sync.Mutex // guards told
-	told map[string]told
-}
-
-type told struct {
+// namedPeer is the name of a peer in its last report.
+type namedPeer struct {
 	name control.Name
 	at   time.Time
 }
 
-func (n *names) note(id string, name control.Name) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.told == nil || len(n.told) >= maxNames {
-		n.told = make(map[string]told)
-	}
-	n.told[id] = told{name, time.Now()}
-}
-
-// of returns the cached name of a peer; old reports that it is expired.
-func (n *names) of(id string) (name control.Name, old bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	t := n.told[id]
-	return t.name, time.Since(t.at) > nameLife
-}
+func (v *View) noteName(id string, name control.Name) { v.names.Add(id, namedPeer{name, time.Now()}) }
 
 // PeerName returns the cached name of a peer.
 func (v *View) PeerName(id string) control.Name {
-	name, _ := v.names.of(id)
-	return name
+	n, _ := v.names.Get(id)
+	return n.name
 }
 
 // called returns the names of those peers that have one. It requests expired names, for at most
@@ -60,12 +39,12 @@ func (v *View) called(ctx context.Context, ids ...string) map[string]control.Nam
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	ids = ids[:min(len(ids), namedAtOnce)]
-	v.names.note(v.deps.Self.String(), v.deps.About.Name)
+	v.noteName(v.deps.Self.String(), v.deps.About.Name)
 	ctx, cancel := context.WithTimeout(ctx, nameTime)
 	defer cancel()
 	var group errgroup.Group
 	for _, text := range ids {
-		if _, old := v.names.of(text); !old {
+		if n, ok := v.names.Get(text); ok && time.Since(n.at) <= nameLife {
 			continue
 		}
 		group.Go(func() error {
@@ -74,8 +53,7 @@ func (v *View) called(ctx context.Context, ids ...string) map[string]control.Nam
 				_, err = v.reportOf(ctx, id, v.deps.About.Patience)
 			}
 			if err != nil {
-				name, _ := v.names.of(text)
-				v.names.note(text, name)
+				v.noteName(text, v.PeerName(text))
 			}
 			return nil
 		})
@@ -83,7 +61,7 @@ func (v *View) called(ctx context.Context, ids ...string) map[string]control.Nam
 	_ = group.Wait() // without a response the cached name stays
 	found := make(map[string]control.Name)
 	for _, id := range ids {
-		if name, _ := v.names.of(id); name != "" {
+		if name := v.PeerName(id); name != "" {
 			found[id] = name
 		}
 	}

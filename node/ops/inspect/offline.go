@@ -11,7 +11,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/storage"
 )
@@ -43,7 +43,7 @@ func OpenOffline(dir, identity string) (*Offline, error) {
 		err = fmt.Errorf("%s contains no peer identity", dir)
 	}
 	if err == nil {
-		o.self, err = p2p.NameOf(raw)
+		o.self, err = member.NameOf(raw)
 	}
 	if err != nil {
 		return nil, errors.Join(err, store.Close())

@@ -8,7 +8,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/kv"
@@ -26,11 +26,11 @@ func TestOffline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := p2p.GenerateIdentity(1, func([]peer.ID) int { return 0 })
+	key, err := member.GenerateIdentity(1, func([]peer.ID) int { return 0 })
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, err := p2p.MarshalIdentity(key)
+	raw, err := member.MarshalIdentity(key)
 	if err != nil {
 		t.Fatal(err)
 	}

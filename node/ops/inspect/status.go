@@ -132,7 +132,7 @@ func (v *View) reportOf(ctx context.Context, of peer.ID, patience time.Duration)
 	}
 	m, err := decodeReport(raw, of)
 	if err == nil {
-		v.names.note(m.Peer, m.Name)
+		v.noteName(m.Peer, m.Name)
 	}
 	return m, err
 }
@@ -400,7 +400,7 @@ func (v *View) Watch(ctx context.Context, fn func(control.RingEvent) error) erro
 		case "join":
 			e.Name = v.called(ctx, e.Peer)[e.Peer]
 		default: // a failed peer does not respond
-			e.Name, _ = v.names.of(e.Peer)
+			e.Name = v.PeerName(e.Peer)
 		}
 		return fn(e)
 	})
@@ -444,7 +444,7 @@ func (v *View) lineOfKnown(p dht.Peer, role string) control.PeerLine {
 	if addrs := v.deps.Ring.Net.AddrsOf(p.ID); len(addrs) > 0 {
 		l.Addr = addrs[0]
 	}
-	l.Name, _ = v.names.of(l.Peer)
+	l.Name = v.PeerName(l.Peer)
 	l.CoordinateMs, l.CoordinateError = v.deps.Placing.Placer.Distance(p.ID)
 	return l
 }

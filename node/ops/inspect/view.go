@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/time/rate"
 
@@ -33,7 +34,7 @@ type View struct {
 	reports    *loop.Paces
 	desk       loop.Desk // for requests of untrusted peers for lists and files
 	reportDesk loop.Desk // for their requests for reports, which wait for the disk
-	names      names
+	names      *lru.Cache[string, namedPeer]
 }
 
 // Deps are the dependencies of a View by subject.
@@ -185,6 +186,7 @@ var (
 // New returns the View of a peer.
 func New(d Deps) *View {
 	v := &View{deps: d, reports: loop.NewPaces(rate.Every(reportEvery), reportsAtOnce, loop.MaxPeers)}
+	v.names, _ = lru.New[string, namedPeer](maxNames) // a positive size has no error
 	v.walker = walker{
 		self: d.Self, start: d.Ring.WalkFrom, report: v.reportOf, patience: d.About.Patience, known: d.Ring.Known,
 		roundTrip: d.Ring.Net.RoundTrip,

@@ -15,6 +15,7 @@ import (
 	"github.com/miekg/dns"
 	ma "github.com/multiformats/go-multiaddr"
 
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/loop"
 )
@@ -40,7 +41,7 @@ type crawler struct {
 
 // newCrawler returns a crawler with a new peer ID and without listeners.
 func newCrawler(c *Config, log *slog.Logger) (*crawler, error) {
-	key, err := p2p.GenerateIdentity(1, nil)
+	key, err := member.GenerateIdentity(1, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -16,10 +16,10 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/apoidea/apoidea/crawl/aging"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/node/loop"
@@ -46,9 +46,9 @@ const (
 	// silentFor is the backoff of a holder that did not answer. Until then bodies that only it is
 	// recorded to have are archived again.
 	silentFor = time.Minute
-	// maxSeen bounds the cache of locations of bodies, in bytes, and maxSilent the unresponsive
-	// holders.
-	maxSeen   = 1 << 20
+	// maxSeen bounds the cached locations of bodies, which take at most 2.3 kB each, and maxSilent the
+	// unresponsive holders.
+	maxSeen   = 1024
 	maxSilent = 256
 )
 
@@ -68,10 +68,11 @@ type Bodies struct {
 	deps BodiesDeps
 	desk loop.Desk // limits the readers of the archive
 
-	mu     sync.Mutex
-	fresh  []held                               // in the archive, and not indexed yet
-	seen   *aging.Map[[32]byte, pages.Original] // locations of bodies looked up
-	silent *aging.Map[peer.ID, time.Time]       // unresponsive holders, with the end of their backoff
+	seen   *lru.Cache[[32]byte, pages.Original] // locations of bodies looked up
+	silent *lru.Cache[peer.ID, time.Time]       // unresponsive holders, with the end of their backoff
+
+	mu    sync.Mutex
+	fresh []held // in the archive, and not indexed yet
 }
 
 // held is a body in the archive.
@@ -82,14 +83,11 @@ type held struct {
 
 // NewBodies returns an index on top of d.Space.
 func NewBodies(d BodiesDeps) *Bodies {
-	return &Bodies{
-		deps: d,
-		seen: aging.New[[32]byte](maxSeen, originalBytes), silent: aging.New[peer.ID, time.Time](maxSilent, nil),
-	}
+	b := &Bodies{deps: d}
+	b.seen, _ = lru.New[[32]byte, pages.Original](maxSeen) // positive sizes have no error
+	b.silent, _ = lru.New[peer.ID, time.Time](maxSilent)
+	return b
 }
-
-// originalBytes returns the approximate size of an entry of seen.
-func originalBytes(o pages.Original) int { return 200 + len(o.URL) + len(o.RecordID) }
 
 // add adds an archived body; it is indexed with the next write.
 func (b *Bodies) add(digest [32]byte, at warc.Ref) {
@@ -258,26 +256,17 @@ func (b *Bodies) believe(ctx context.Context, questions []pages.Question, answer
 
 // find returns the location of a body that is here, or that was proved.
 func (b *Bodies) find(digest [32]byte) (o pages.Original, ok bool) {
-	b.mu.Lock()
-	o, ok = b.seen.Get(digest)
-	b.mu.Unlock()
-	if !ok {
+	if o, ok = b.seen.Get(digest); !ok {
 		if o, ok = b.own(digest); ok {
-			b.saw(digest, o)
+			b.seen.Add(digest, o)
 		}
 	}
 	return o, ok
 }
 
-func (b *Bodies) saw(digest [32]byte, o pages.Original) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.seen.Set(digest, o)
-}
-
 // ask requests proofs of the bodies at those places from a holder; what it proves is known.
 func (b *Bodies) ask(ctx context.Context, holder peer.ID, questions []pages.Question, answers []dedup.Reply, places []int) {
-	if ctx.Err() != nil || b.isSilent(holder) {
+	if until, ok := b.silent.Get(holder); ctx.Err() != nil || ok && time.Now().Before(until) {
 		return
 	}
 	req := &wire.Proof{Key: make([]byte, sha256.Size)}
@@ -289,9 +278,7 @@ func (b *Bodies) ask(ctx context.Context, holder peer.ID, questions []pages.Ques
 	reply, err := proofMethod.Call(ctx, b.deps.Caller, holder, req)
 	if err != nil {
 		b.deps.Log.Debug("no answer from holder of bodies; archiving them again", "peer", holder, "bodies", len(places), "err", err)
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.silent.Set(holder, time.Now().Add(silentFor))
+		b.silent.Add(holder, time.Now().Add(silentFor))
 		return
 	}
 	for k, i := range places {
@@ -302,14 +289,6 @@ func (b *Bodies) ask(ctx context.Context, holder peer.ID, questions []pages.Ques
 		}
 		answers[i].Verdict = dedup.Known
 		r := &answers[i].Record
-		b.saw(questions[i].Digest, pages.Original{URL: r.URL, RecordID: r.RecordID, Date: r.Date})
+		b.seen.Add(questions[i].Digest, pages.Original{URL: r.URL, RecordID: r.RecordID, Date: r.Date})
 	}
-}
-
-// isSilent reports whether a holder is in backoff after it did not answer.
-func (b *Bodies) isSilent(holder peer.ID) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	until, ok := b.silent.Get(holder)
-	return ok && time.Now().Before(until)
 }

@@ -243,7 +243,7 @@ func TestSilentHolders(t *testing.T) {
 			if took := time.Since(begin); took < row.takes || took > 5*proofTime || len(net.Called()) != 1 {
 				t.Errorf("%d calls, %v", len(net.Called()), took)
 			}
-			asker.silent.Set("gone", time.Now()) // the minute is over
+			asker.silent.Add("gone", time.Now()) // the minute is over
 			asker.check(t, told, "body")
 			if len(net.Called()) != 2 {
 				t.Error("it is never asked again")
@@ -280,7 +280,7 @@ func TestHoldersWithoutEnd(t *testing.T) {
 	}
 	silent := 0
 	for i := range told {
-		if asker.isSilent(peer.ID(told[i].Record.Peer)) {
+		if asker.silent.Contains(peer.ID(told[i].Record.Peer)) {
 			silent++
 		}
 	}

@@ -9,14 +9,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"github.com/apoidea/apoidea/crawl/aging"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
 	"github.com/apoidea/apoidea/crawl/placement/registry"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/services/subnets"
 )
@@ -62,9 +62,10 @@ type delegations struct {
 	log     *slog.Logger
 
 	mu    sync.Mutex // guards what follows; never held during network calls
-	cache *aging.Map[ipmicra.Key, cached]
-	own   *aging.Map[netip.Prefix, ownChoice] // for subnets whose worker is not a candidate here
-	turns map[netip.Prefix]chan struct{}      // closed when the search is over
+	cache *simplelru.LRU[ipmicra.Key, cached]
+	held  int                                     // weight of cache
+	own   *simplelru.LRU[netip.Prefix, ownChoice] // for subnets whose worker is not a candidate here
+	turns map[netip.Prefix]chan struct{}          // closed when the search is over
 }
 
 // ownChoice is a local choice of a subnet's worker.
@@ -74,11 +75,14 @@ type ownChoice struct {
 }
 
 func newDelegations(tree *ipmicra.Tree, self string, records Records, log *slog.Logger) *delegations {
-	return &delegations{
+	d := &delegations{
 		machine: ipmicra.Machine{Tree: tree, Threshold: ipmicra.DefaultThreshold}, self: self, records: records, log: log,
-		cache: aging.New[ipmicra.Key](recordsKept, cached.weight), own: aging.New[netip.Prefix, ownChoice](choicesKept, nil),
 		turns: make(map[netip.Prefix]chan struct{}),
 	}
+	// Positive sizes have no error.
+	d.cache, _ = simplelru.NewLRU(recordsKept, func(_ ipmicra.Key, c cached) { d.held -= c.weight() })
+	d.own, _ = simplelru.NewLRU[netip.Prefix, ownChoice](choicesKept, nil)
+	return d
 }
 
 // loadTree reads the hierarchy of IP ranges. Without a file it is empty: then each /24 and each /48
@@ -246,7 +250,7 @@ func (s *hostSearch) ownChoice(now time.Time) string {
 func (s *hostSearch) keepChoice(worker string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.own.Set(s.at.Subnet, ownChoice{worker, now})
+	s.own.Add(s.at.Subnet, ownChoice{worker, now})
 }
 
 // why describes for display how a host got its worker, and whether that is a shared delegation or a
@@ -259,7 +263,7 @@ func (s *hostSearch) why(step ipmicra.Step, searched bool) string {
 		case !step.Local && len(step.Changes.Subnets) > 0:
 			text += fmt.Sprintf("; %v is delegated to it now", s.at.Subnet)
 		case step.Local && record != nil && record.Worker != "":
-			text += fmt.Sprintf("; local choice: %v is delegated to %s", s.at.Subnet, p2p.Short(peer.ID(record.Worker)))
+			text += fmt.Sprintf("; local choice: %v is delegated to %s", s.at.Subnet, member.Short(peer.ID(record.Worker)))
 		}
 	}
 	if s.remark != "" {

@@ -195,7 +195,11 @@ func (k *knowing) change(c ipmicra.Changes) {
 // remember is called with the lock held.
 func (k *knowing) remember(key ipmicra.Key, c cached) {
 	k.known[key] = c
-	k.cache.Set(key, c)
+	k.cache.Remove(key)
+	k.cache.Add(key, c)
+	for k.held += c.weight(); k.held > recordsKept && k.cache.Len() > 1; {
+		k.cache.RemoveOldest()
+	}
 }
 
 // write sends the changes to the ring, and returns when they are durable there. After an error some

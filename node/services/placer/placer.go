@@ -15,7 +15,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/services/rpc"
@@ -279,7 +279,7 @@ func (pl *Placer) candidates(key ring.Key, exclude []string) []placement.Candida
 	}
 	if _, ok := pl.strategy.(*placement.Geo); ok { // the others do not use addresses of candidates
 		for i := range list {
-			list[i].Addr = p2p.FirstIP(pl.deps.Addrs(peer.ID(list[i].Peer)))
+			list[i].Addr = member.FirstIP(pl.deps.Addrs(peer.ID(list[i].Peer)))
 		}
 	}
 	return list

@@ -8,7 +8,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/storage"
 )
@@ -41,7 +41,7 @@ func TestMovementText(t *testing.T) {
 		if rest := m.flush(time.Now().Add(movementRest)); rest != 0 {
 			t.Errorf("%q: %s are left", row.want, rest)
 		}
-		if len(*lines) != 1 || !strings.Contains((*lines)[0].Text, row.want) || !strings.Contains((*lines)[0].Text, p2p.Short(row.peer)) || (*lines)[0].Event != "records" || (*lines)[0].Peer != row.peer.String() {
+		if len(*lines) != 1 || !strings.Contains((*lines)[0].Text, row.want) || !strings.Contains((*lines)[0].Text, member.Short(row.peer)) || (*lines)[0].Event != "records" || (*lines)[0].Peer != row.peer.String() {
 			t.Errorf("told %+v, want %q", *lines, row.want)
 		}
 	}

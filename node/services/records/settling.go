@@ -12,7 +12,7 @@ import (
 
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/calls"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/loop"
@@ -231,16 +231,16 @@ func (l *moved) text() string {
 	count := fmt.Sprintf("%s (%s)", counted(l.places, what), counted(l.records, [2]string{"record", "records"}))
 	switch l.how {
 	case handedTo:
-		return fmt.Sprintf("handed off %s to peer %s", count, p2p.Short(l.peer))
+		return fmt.Sprintf("handed off %s to peer %s", count, member.Short(l.peer))
 	case passedTo:
-		return fmt.Sprintf("handed off %s from peer %s to peer %s", count, p2p.Short(l.of), p2p.Short(l.peer))
+		return fmt.Sprintf("handed off %s from peer %s to peer %s", count, member.Short(l.of), member.Short(l.peer))
 	case takenOver:
-		return fmt.Sprintf("took over %s of peer %s", count, p2p.Short(l.of))
+		return fmt.Sprintf("took over %s of peer %s", count, member.Short(l.of))
 	default:
 		if l.of != "" && l.of != l.peer {
-			return fmt.Sprintf("received %s of peer %s from peer %s", count, p2p.Short(l.of), p2p.Short(l.peer))
+			return fmt.Sprintf("received %s of peer %s from peer %s", count, member.Short(l.of), member.Short(l.peer))
 		}
-		return fmt.Sprintf("received %s from peer %s", count, p2p.Short(l.peer))
+		return fmt.Sprintf("received %s from peer %s", count, member.Short(l.peer))
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/calls"
-	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 	dhtwire "github.com/apoidea/apoidea/dht/wire"
 	"github.com/apoidea/apoidea/node/services/rpc"
@@ -23,7 +23,7 @@ func NewPeers(t *testing.T, n int) []peer.ID {
 	t.Helper()
 	ids := make([]peer.ID, n)
 	for i := range ids {
-		key, err := p2p.GenerateIdentity(1, func([]peer.ID) int { return 0 })
+		key, err := member.GenerateIdentity(1, func([]peer.ID) int { return 0 })
 		if err == nil {
 			ids[i], err = peer.IDFromPrivateKey(key)
 		}

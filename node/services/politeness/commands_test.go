@@ -1,4 +1,4 @@
-package node
+package politeness
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/optout"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/node/control"
-	"github.com/apoidea/apoidea/node/services/politeness"
 	"github.com/apoidea/apoidea/node/services/rpc"
 )
 
@@ -22,18 +21,18 @@ func TestOptOutCommands(t *testing.T) {
 	if err := os.WriteFile(file, []byte("host listed.example\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	lists, err := politeness.NewLists(politeness.ListsDeps{File: file, Dir: t.TempDir(), Log: quietLog})
+	lists, err := NewLists(ListsDeps{File: file, Dir: t.TempDir(), Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told []string
-	c := &optOutCommands{optOutDeps{
+	var announced []string
+	c := &OptOutCommands{OptOutCommandsDeps{
 		Ready: func(context.Context) error { return nil }, Lists: lists,
-		Tell: func(_ context.Context, s optout.Subject, a optout.Action) (bool, error) {
+		Announce: func(_ context.Context, s optout.Subject, a optout.Action) (bool, error) {
 			if s.Name == "unproven.example" {
 				return false, rpc.Refuse("no proof")
 			}
-			told = append(told, s.String()+" "+string(a))
+			announced = append(announced, s.String()+" "+string(a))
 			return true, nil
 		},
 		Locate: func(_ context.Context, host, _ string) ([]netip.AddrPort, error) {
@@ -57,8 +56,8 @@ func TestOptOutCommands(t *testing.T) {
 			t.Errorf("%s: %+v, %v", host, check, err)
 		}
 	}
-	if o, err := c.SetOptOut(t.Context(), "host free.example", string(optout.Out)); err != nil || !o.Changed || len(told) != 1 {
-		t.Errorf("told: %+v, %v, %q", o, err, told)
+	if o, err := c.SetOptOut(t.Context(), "host free.example", string(optout.Out)); err != nil || !o.Changed || len(announced) != 1 {
+		t.Errorf("announced: %+v, %v, %q", o, err, announced)
 	}
 	if _, err := c.SetOptOut(t.Context(), "host unproven.example", string(optout.Out)); control.KindOf(err) != control.KindRefused {
 		t.Errorf("without a proof: %v", err)

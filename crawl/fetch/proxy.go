@@ -1,4 +1,4 @@
-package node
+package fetch
 
 import (
 	"bufio"
@@ -12,8 +12,6 @@ import (
 	"net/url"
 
 	"golang.org/x/net/proxy"
-
-	"github.com/apoidea/apoidea/crawl/fetch"
 )
 
 // ParseProxy parses the address of a proxy: socks5://HOST:PORT or http://HOST:PORT, with optional
@@ -29,13 +27,9 @@ func ParseProxy(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// byProxy routes a fetcher through the proxy, if any. The proxy gets resolved addresses, which
-// passed the address filter, and no names.
-func (c *Config) byProxy(f *fetch.Config) {
-	if c.Proxy == nil {
-		return
-	}
-	dialer, at := c.dialer(), c.Proxy
+// ViaProxy returns a Config.Dial that connects through the proxy at an address of ParseProxy. The
+// proxy gets resolved addresses, which passed the address filter, and no names.
+func ViaProxy(at *url.URL, dialer *net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		return tunnel(ctx, dialer, at, network, address)
 	}
@@ -53,7 +47,7 @@ func (c *Config) byProxy(f *fetch.Config) {
 			return socks.(proxy.ContextDialer).DialContext(ctx, network, address)
 		}
 	}
-	f.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		nc, err := dial(ctx, network, address)
 		if op, ok := errors.AsType[*net.OpError](err); ok {
 			err = op.Err // owners of hosts get this text, without the proxy's address

@@ -1,4 +1,4 @@
-package main
+package words
 
 import "testing"
 
@@ -10,7 +10,7 @@ func TestFill(t *testing.T) {
 		"one long word":  {"https://a.example/", "https://a.example/"},
 		"wide letters":   {"déjà déjà déjà déjà", "déjà déjà déjà\ndéjà"},
 	} {
-		if got := fill(c.text, 14); got != c.want {
+		if got := Fill(c.text, 14); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
