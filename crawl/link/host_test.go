@@ -46,3 +46,9 @@ func BenchmarkHash(b *testing.B) {
 		Hash([16]byte{1}, "https://docs.example.org/3/library/os.path.html")
 	}
 }
+
+func BenchmarkHost(b *testing.B) {
+	for b.Loop() {
+		Host("https://docs.example.org/3/library/os.path.html")
+	}
+}
