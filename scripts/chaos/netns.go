@@ -219,50 +219,16 @@ func (t *trial) heal() {
 // leaseTime is a lease's TTL and what it takes to hear of its end.
 const leaseTime = 10 * time.Second
 
-// names answers questions for the addresses of the web's hosts until ctx ends: the peers have no
-// loopback in common with it.
+// names answers queries for the addresses of the web's hosts, h<n> of any domain, until ctx ends:
+// the peers have no loopback in common with it.
 func (t *trial) names(ctx context.Context) error {
-	conn, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp", webAddr+":53")
-	if err != nil {
-		return fmt.Errorf("name server: %w", err)
-	}
-	context.AfterFunc(ctx, func() { _ = conn.Close() })
-	t.group.Go(func() {
-		buf := make([]byte, 512)
-		for {
-			n, from, err := conn.ReadFrom(buf)
-			if err != nil {
-				return
-			}
-			if answer := answerName(buf[:n]); answer != nil {
-				_, _ = conn.WriteTo(answer, from) // whoever asked asks again
-			}
+	_, err := harness.ServeDNS(ctx, &t.group, webAddr+":53", func(name string) net.IP {
+		label, _, _ := strings.Cut(name, ".")
+		n, err := strconv.Atoi(strings.TrimPrefix(label, "h"))
+		if err != nil {
+			return nil
 		}
+		return siteAddr(n)
 	})
-	return nil
-}
-
-// answerName answers a question of one name (RFC 1035, section 4.1): for A of h<n>.anything the
-// address of that host, else that there is none.
-func answerName(question []byte) []byte {
-	const header = 12
-	end := header
-	for end < len(question) && question[end] != 0 {
-		end += int(question[end]) + 1
-	}
-	end += 5 // the root label, type and class
-	if len(question) < header || end > len(question) {
-		return nil
-	}
-	answer := append([]byte(nil), question[:end]...)
-	answer[2], answer[3] = 0x84|question[2]&1, 0x80 // an answer, authoritative, no error
-	copy(answer[4:header], []byte{0, 1, 0, 0, 0, 0, 0, 0})
-	label := string(question[header+1 : header+1+int(question[header])])
-	n, err := strconv.Atoi(strings.TrimPrefix(label, "h"))
-	if typeA := question[end-4] == 0 && question[end-3] == 1; !typeA || err != nil {
-		return answer
-	}
-	answer[7] = 1
-	answer = append(answer, 0xc0, header, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4) // the name of the question, A, IN, a minute, four bytes
-	return append(answer, siteAddr(n)...)
+	return err
 }
