@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,7 +30,6 @@ var hourCases = []scenario{
 	{name: "volunteer", words: "status and export of a peer that only crawls for others", run: volunteer},
 	{name: "counters", words: "counters against the server's log, also after kill -9", run: counters},
 	{name: "small-start", words: "start of a small crawl of 40 hosts by five peers", run: smallStart},
-	{name: "widths", words: "lists at 80 columns, and plurals", run: widths},
 	{name: "status-line", words: "lines of an idle peer in 65 s", slow: true, run: statusLine},
 }
 
@@ -471,64 +469,6 @@ func smallStart(t *trial) error {
 		if text, _ := os.ReadFile(f); strings.Contains(string(text), "WARN") {
 			t.lacks(filepath.Base(filepath.Dir(f)), string(text), "WARN")
 		}
-	}
-	return nil
-}
-
-// maxWord is the length from which on a word may make a line longer than the terminal.
-const maxWord = 52
-
-func widths(t *trial) error {
-	s, err := t.pages(map[string]string{"/": page("front")})
-	if err != nil {
-		return err
-	}
-	defer t.killPeers()
-	if r, err := t.apoidea("cluster", "up", "-n", "3", "--dir", t.at("cluster"), "--allow-private", "--delay", "0"); err != nil || r.code != 0 {
-		return fmt.Errorf("cluster up: %v: %w", r, err)
-	}
-	at := []string{"--data-dir", filepath.Join(t.at("cluster"), "peer1")}
-	if _, err := t.apoidea(append([]string{"crawl", "--wait", s.url("h1.web", "/")}, at...)...); err != nil {
-		return err
-	}
-	widest, single := 0, ""
-	for _, command := range [][]string{
-		{"ring"},
-		{"peers"},
-		{"status"},
-		{"status", "--ring"},
-		{"jobs"},
-		{"limits"},
-		{"host", fmt.Sprintf("h1.web.localhost:%d", s.port)},
-		{"why", s.url("h1.web", "/")},
-		{"ring", "lookup", "h1.web.localhost", "--trace"},
-	} {
-		text, err := t.onTerminal(80, append(command, at...)...)
-		if err != nil {
-			t.skip(err.Error())
-			return nil
-		}
-		name := strings.Join(command, " ")
-		for line := range strings.Lines(strings.ReplaceAll(text, "\r", "")) {
-			line = strings.TrimRight(line, "\n")
-			n := len([]rune(line))
-			if slices.ContainsFunc(strings.Fields(line), func(w string) bool { return len(w) >= maxWord }) {
-				continue // an ID, an address or a URL to be copied stays whole
-			}
-			if n > 80 {
-				t.Blame("%s: a line of %d columns, expected 80: %s", name, n, tail(line))
-				continue
-			}
-			widest = max(widest, n)
-			if m := plural.FindString(line); m != "" {
-				single = m
-				t.Blame("%s: %q, expected one as one: %s", name, m, tail(line))
-			}
-		}
-	}
-	t.Say("widest line %d columns", widest)
-	if single == "" {
-		t.Say("no 1 with a plural")
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ var scenarios = slices.Concat(seedCases, siteCases, resultCases, hourCases, comm
 
 // options are the values of the command line.
 type options struct {
-	work, data  string
+	work        string
 	quick, keep bool
 	jobs        int
 	limit       time.Duration
@@ -42,7 +42,6 @@ func main() {
 	o := options{keep: os.Getenv("KEEP") == "1"}
 	flag.BoolVar(&o.quick, "quick", false, "only the fast cases")
 	flag.IntVar(&o.jobs, "jobs", 4, "cases at once")
-	flag.StringVar(&o.data, "responses", "", "FILE of raw responses (responses.json); without it one case is skipped")
 	flag.DurationVar(&o.limit, "limit", 4*time.Minute, "time for one case")
 	flag.Usage = harness.Usage(func(line func(name, words string)) {
 		for _, s := range scenarios {

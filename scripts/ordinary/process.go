@@ -1,14 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/textproto"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -93,75 +89,15 @@ func (t *trial) urls(name string) (map[string]*control.URLLine, error) {
 	}))
 }
 
-// record is one record of a WARC file.
-type record struct {
-	textproto.MIMEHeader
-	block string
-}
-
-func (r *record) target() string { return strings.Trim(r.Get("WARC-Target-URI"), "<>") }
-
-// archive reads the WARC files of a peer, without the product's reader.
-func (t *trial) archive(name string) (all []record, err error) {
-	files, err := filepath.Glob(filepath.Join(t.at(name), "archive", "*.warc.gz"))
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range files {
-		raw, err := os.ReadFile(f)
-		if err != nil {
-			return nil, err
-		}
-		z, err := gzip.NewReader(bytes.NewReader(raw))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", filepath.Base(f), err)
-		}
-		for in := bufio.NewReader(z); ; {
-			r, err := readRecord(in)
-			if errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				return nil, fmt.Errorf("%s: %w", filepath.Base(f), err)
-			}
-			all = append(all, r)
-		}
-	}
-	return all, nil
-}
-
-func readRecord(in *bufio.Reader) (record, error) {
-	version, err := in.ReadString('\n')
-	if err != nil {
-		return record{}, io.EOF
-	}
-	if !strings.HasPrefix(version, "WARC/1.1") {
-		return record{}, fmt.Errorf("a record begins with %q", version)
-	}
-	head, err := textproto.NewReader(in).ReadMIMEHeader()
-	if err != nil {
-		return record{}, err
-	}
-	n, err := strconv.Atoi(head.Get("Content-Length"))
-	if err != nil {
-		return record{}, err
-	}
-	block := make([]byte, n+4) // and two empty lines
-	if _, err := io.ReadFull(in, block); err != nil {
-		return record{}, err
-	}
-	return record{head, string(block[:n])}, nil
-}
-
 // responses are the response records of a peer by URL.
-func (t *trial) responses(name string) (map[string]record, error) {
-	all, err := t.archive(name)
-	by := make(map[string]record)
-	for _, r := range all {
+func (t *trial) responses(name string) (map[string]*harness.Record, error) {
+	by := make(map[string]*harness.Record)
+	return by, harness.ReadArchive(t.at(name), func(r *harness.Record) error {
 		if r.Get("WARC-Type") == "response" {
-			by[r.target()] = r
+			by[r.Target()] = r
 		}
-	}
-	return by, err
+		return nil
+	})
 }
 
 // start runs a peer that goes on. The caller ends it.
