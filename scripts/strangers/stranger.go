@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -30,7 +29,6 @@ const identities = 8
 type target struct {
 	info libpeer.AddrInfo
 	addr string
-	quic string // its socket over QUIC
 	job  string // ID of the job that its ring crawls
 	port int    // of the web
 	// pages are those of each host of the web.
@@ -44,7 +42,7 @@ func attackAs(ctx context.Context, o *options) error {
 		return err
 	}
 	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 10) // strangers have processors of their own, and not these
-	t := &target{addr: o.target, quic: o.quic, job: o.job, port: o.port, pages: o.pages}
+	t := &target{addr: o.target, job: o.job, port: o.port, pages: o.pages}
 	info, err := libpeer.AddrInfoFromString(o.target)
 	if err != nil {
 		return err
@@ -117,12 +115,10 @@ func meet(n *p2p.Net, addr string) (libpeer.ID, error) {
 	return info.ID, n.Meet(ctx, *info)
 }
 
-// serviceID is the protocol of a service of peers, and kadID that of kad-dht.
+// serviceID is the protocol of a service of peers.
 func serviceID(service string) protocol.ID {
 	return protocol.ID("/apoidea/" + ringName + "/" + service + "/2.0.0")
 }
-
-const kadID = protocol.ID("/apoidea/" + ringName + "/kad/1.0.0")
 
 // open opens a stream.
 func (s *stranger) open(ctx context.Context, id protocol.ID) (network.Stream, error) {
@@ -131,8 +127,16 @@ func (s *stranger) open(ctx context.Context, id protocol.ID) (network.Stream, er
 	return s.Host().NewStream(ctx, s.of, id)
 }
 
-// streams has n streams of a protocol at once used, each over and over again, until ctx ends.
-func (s *stranger) streams(ctx context.Context, n int, id protocol.ID, use func(st network.Stream)) {
+// within calls a function with the time that a call may take.
+func (s *stranger) within(ctx context.Context, call func(ctx context.Context)) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	call(ctx)
+}
+
+// streams keeps n streams of a protocol open until ctx ends: bytes are written to each, and it is
+// used until the peer has had enough. Then it is opened again.
+func (s *stranger) streams(ctx context.Context, n int, id protocol.ID, first []byte, use func(ctx context.Context, st network.Stream)) {
 	var group sync.WaitGroup
 	for range n {
 		group.Go(func() {
@@ -142,12 +146,21 @@ func (s *stranger) streams(ctx context.Context, n int, id protocol.ID, use func(
 					_ = harness.Sleep(ctx, 50*time.Millisecond)
 					continue
 				}
-				use(st)
+				if _, err := st.Write(first); err == nil {
+					use(ctx, st)
+				}
 				_ = st.Reset()
 			}
 		})
 	}
 	group.Wait()
+}
+
+// hold reads a stream until the peer ends it.
+func hold(ctx context.Context, st network.Stream) {
+	stop := context.AfterFunc(ctx, func() { _ = st.Reset() })
+	defer stop()
+	_, _ = io.Copy(io.Discard, st)
 }
 
 // request is a frame as dht/calls writes it, of which announced bytes are to follow the head.
@@ -156,18 +169,6 @@ func request(id uint64, payload []byte, announced int) []byte {
 	head = binary.AppendUvarint(head, 30_000) // milliseconds
 	frame := binary.AppendUvarint(nil, uint64(len(head)+max(announced, len(payload))))
 	return append(append(frame, head...), payload...)
-}
-
-// readFrame reads what a peer answers, whatever its length.
-func readFrame(s network.Stream) error {
-	_ = s.SetReadDeadline(time.Now().Add(callTime))
-	r := bufio.NewReader(s)
-	size, err := binary.ReadUvarint(r)
-	if err != nil {
-		return err
-	}
-	_, err = io.CopyN(io.Discard, r, int64(size))
-	return err
 }
 
 // socket is the address of the peer without the parts of libp2p.
