@@ -4,11 +4,11 @@
 //
 //	strangers --work DIR [--quick] [ATTACK]...
 //
-// The ring crawls a small web meanwhile. An attack runs in a process of its own (--as NAME), bounded
-// in time and in number, and reaches loopback only. At
-// first the ring is measured while nobody attacks, and during each attack the same way: the heap of
-// the peer that is attacked, the calls that an honest peer makes to it, and how long a fresh peer
-// takes to join through it. In the end the crawl has to be whole.
+// The ring crawls a small web meanwhile. An attack runs in a process of its own (--as NAME),
+// bounded in time and in number, and reaches loopback only. At first the ring is measured while
+// nobody attacks, and during each attack the same way: the heap of the peer that is attacked, the
+// calls that an honest peer makes to it, and how long a fresh peer takes to join through it. In the
+// end the crawl has to be whole.
 package main
 
 import (
