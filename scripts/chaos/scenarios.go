@@ -240,15 +240,16 @@ const (
 )
 
 func (t *trial) stopOwner(ctx context.Context) error {
-	return t.stop(ctx, "owner", func(h control.HostLine) bool { return h.Worker != h.Owner }, func(h control.HostLine) string { return h.Owner })
+	return t.stop(ctx, "owner", func(h control.HostLine) string { return h.Owner })
 }
 
 func (t *trial) stopWorker(ctx context.Context) error {
-	return t.stop(ctx, "worker", func(h control.HostLine) bool { return h.Worker != h.Owner }, func(h control.HostLine) string { return h.Worker })
+	return t.stop(ctx, "worker", func(h control.HostLine) string { return h.Worker })
 }
 
-// stop stops the peer that most of the fitting hosts name, for a while.
-func (t *trial) stop(ctx context.Context, what string, fits func(control.HostLine) bool, of func(control.HostLine) string) error {
+// stop stops for a while the peer that is named by most of the hosts which another peer crawls than
+// their owner.
+func (t *trial) stop(ctx context.Context, what string, of func(control.HostLine) string) error {
 	if err := t.web.until(ctx, 0.1+0.1*t.rng.Float64()); err != nil {
 		return err
 	}
@@ -259,7 +260,7 @@ func (t *trial) stop(ctx context.Context, what string, fits func(control.HostLin
 	fitting, held := make(map[int]int), make(map[int]int)
 	for _, h := range lines {
 		held[t.ring.names[of(h)]]++
-		if fits(h) {
+		if h.Worker != h.Owner {
 			fitting[t.ring.names[of(h)]]++
 		}
 	}
