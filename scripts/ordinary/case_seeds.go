@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // seedCases are about where a crawl begins.
@@ -22,8 +24,8 @@ var seedCases = []scenario{
 var moves = map[string]string{"one": "www.one", "www.two": "two", "three": "elsewhere", "four": "www.four", "www.four": "far"}
 
 // moved serves hosts that redirect their front page.
-func (t *trial) moved() (s *site, err error) {
-	s, err = t.serve(func(r *http.Request, host string) string {
+func (t *trial) moved() (s *site) {
+	s = t.serve(func(r *http.Request, host string) string {
 		host = strings.TrimSuffix(host, ".localhost")
 		switch to := moves[host]; {
 		case r.RequestURI == "/robots.txt":
@@ -36,32 +38,22 @@ func (t *trial) moved() (s *site, err error) {
 			return page(host + r.RequestURI)
 		}
 	})
-	return s, err
+	return s
 }
 
-func seedRedirect(t *trial) error {
-	s, err := t.moved()
-	if err != nil {
-		return err
-	}
+func seedRedirect(t *trial) {
+	s := t.moved()
 	for seed, to := range map[string]string{"one": "www.one", "www.two": "two", "three": "elsewhere", "four": "far"} {
-		r, err := t.crawl(seed, s.url(seed, "/"))
-		if err != nil {
-			return err
-		}
+		r := t.crawl(seed, s.url(seed, "/"))
 		t.want(seed+" to "+to+": exit status", r.code, 0)
 		t.want("pages in the last line", number(r.out, "pages"), 2)
 		t.want("/next asked", s.count(to, "/next"), 1)
 	}
 	t.want("other hosts asked", s.count("stranger", "/"), 0)
-	return nil
 }
 
-func seedRing(t *trial) error {
-	s, err := t.serve(nil)
-	if err != nil {
-		return err
-	}
+func seedRing(t *trial) {
+	s := t.serve(nil)
 	s.answer = func(r *http.Request, host string) string {
 		host = strings.TrimSuffix(host, ".localhost")
 		bare, isSeed := strings.CutPrefix(host, "old")
@@ -79,43 +71,27 @@ func seedRing(t *trial) error {
 	for i := range hosts {
 		args = append(args, s.url(fmt.Sprintf("old%d", i), "/"))
 	}
-	r, err := t.apoidea(args...)
-	if err != nil {
-		return err
-	}
+	r := t.apoidea(args...)
 	t.want("exit status", r.code, 0)
 	t.want("pages in the last line", number(r.out, "pages"), 2*hosts)
 	t.want("/next asked", s.count("", "/next"), hosts)
 	t.want("other hosts asked", s.count("stranger", "/"), 0)
-	return nil
 }
 
-func seedScope(t *trial) error {
-	s, err := t.moved()
-	if err != nil {
-		return err
-	}
-	r, err := t.crawl("in", s.url("one", "/"), "--scope", "www.one.localhost")
-	if err != nil {
-		return err
-	}
+func seedScope(t *trial) {
+	s := t.moved()
+	r := t.crawl("in", s.url("one", "/"), "--scope", "www.one.localhost")
 	t.want("--scope www.one: exit status", r.code, 0)
 	t.want("pages in the last line", number(r.out, "pages"), 2)
-	if r, err = t.crawl("out", s.url("three", "/"), "--scope", "three.localhost"); err != nil {
-		return err
-	}
+	r = t.crawl("out", s.url("three", "/"), "--scope", "three.localhost")
 	t.want("--scope three: pages in the last line", number(r.out, "pages"), 0)
 	t.has("output", r.text(), "--scope", "elsewhere.localhost")
-	if r, err = t.crawl("list", s.url("three", "/"), s.url("plain", "/"), "--scope", "three.localhost", "--scope", "plain.localhost"); err != nil {
-		return err
-	}
+	r = t.crawl("list", s.url("three", "/"), s.url("plain", "/"), "--scope", "three.localhost", "--scope", "plain.localhost")
 	t.want("beside another seed: pages in the last line", number(r.out, "pages"), 2)
-	text, err := t.export("list", "urls")
-	t.has("export urls", text, "--scope elsewhere.localhost")
-	return err
+	t.has("export urls", t.export("list", "urls"), "--scope elsewhere.localhost")
 }
 
-func seedHTTPS(t *trial) error {
+func seedHTTPS(t *trial) {
 	secure := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.RequestURI == "/robots.txt" {
 			http.NotFound(w, r)
@@ -126,20 +102,11 @@ func seedHTTPS(t *trial) error {
 	}))
 	defer secure.Close()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw})
-	if err := os.WriteFile(t.at("ca.pem"), ca, 0o600); err != nil {
-		return err
-	}
-	plain, err := t.pages(map[string]string{"/": redirect(secure.URL + "/")})
-	if err != nil {
-		return err
-	}
+	harness.Check(os.WriteFile(t.at("ca.pem"), ca, 0o600))
+	plain := t.pages(map[string]string{"/": redirect(secure.URL + "/")})
 	cmd := t.command(t, t.crawlArgs("p", plain.url("site", "/"))...)
 	cmd.Env = append(cmd.Env, "SSL_CERT_FILE="+t.at("ca.pem"))
-	r, err := finish(cmd)
-	if err != nil {
-		return err
-	}
+	r := harness.Must(finish(cmd))
 	t.want("exit status", r.code, 0)
 	t.want("pages in the last line", number(r.out, "pages"), 2)
-	return nil
 }

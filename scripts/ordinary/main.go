@@ -25,7 +25,7 @@ import (
 type scenario struct {
 	name, words string
 	slow        bool // left out with --quick
-	run         func(t *trial) error
+	run         func(t *trial)
 }
 
 var scenarios = slices.Concat(seedCases, siteCases, resultCases, hourCases, commandCases)
@@ -91,10 +91,10 @@ func runOne(ctx context.Context, o *options, s scenario) *trial {
 	t := &trial{Context: ctx, options: o, scenario: s, dir: filepath.Join(o.work, s.name), begin: time.Now()}
 	defer t.group.Wait()
 	defer cancel()
-	err := os.MkdirAll(t.dir, 0o755)
-	if err == nil {
-		err = s.run(t)
-	}
+	err := harness.Try(func() {
+		harness.Check(os.MkdirAll(t.dir, 0o755))
+		s.run(t)
+	})
 	if err != nil {
 		t.Blame("%v", err)
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // site is a server on loopback that answers each request with bytes as they are and closes the
@@ -23,11 +25,8 @@ type site struct {
 }
 
 // serve starts a site.
-func (t *trial) serve(answer func(r *http.Request, host string) string) (*site, error) {
-	ln, err := (&net.ListenConfig{}).Listen(t, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
+func (t *trial) serve(answer func(r *http.Request, host string) string) *site {
+	ln := harness.Must((&net.ListenConfig{}).Listen(t, "tcp", "127.0.0.1:0"))
 	s := &site{port: ln.Addr().(*net.TCPAddr).Port, answer: answer}
 	t.group.Go(func() {
 		<-t.Done()
@@ -42,11 +41,11 @@ func (t *trial) serve(answer func(r *http.Request, host string) string) (*site, 
 			t.group.Go(func() { s.handle(c) })
 		}
 	})
-	return s, nil
+	return s
 }
 
 // pages starts a site of pages by path, the same on each host.
-func (t *trial) pages(by map[string]string) (*site, error) {
+func (t *trial) pages(by map[string]string) *site {
 	return t.serve(func(r *http.Request, _ string) string { return by[r.RequestURI] })
 }
 
