@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // leastThroughput is what a ring with replication must reach of one without, by CPU time a page.
@@ -18,18 +20,18 @@ const leastThroughput = 0.85
 const costPairs = 11
 
 // upAlone makes the first ring without replication.
-func (t *trial) upAlone(ctx context.Context) error { return t.upWith(ctx, 1, 0) }
+func (t *trial) upAlone(ctx context.Context) { t.upWith(ctx, 1, 0) }
 
-func (t *trial) upWith(ctx context.Context, replicas, round int) error {
+func (t *trial) upWith(ctx context.Context, replicas, round int) {
 	t.ring = &ring{dir: filepath.Join(t.dir, fmt.Sprintf("r%d.%d", replicas, round))}
 	t.all = append(t.all, t.ring)
 	t.waiter = 1
-	return t.ring.up(ctx, t.sc.peers, append(t.peerArgs(), "--replicas", strconv.Itoa(replicas))...)
+	harness.Check(t.ring.up(ctx, t.sc.peers, append(t.peerArgs(), "--replicas", strconv.Itoa(replicas))...))
 }
 
 // compareCost crawls the web without replication and with it, in turns. The first ring, without, is
 // up, and its crawl posted.
-func (t *trial) compareCost(ctx context.Context) error {
+func (t *trial) compareCost(ctx context.Context) {
 	var ratios []float64
 	for i := range costPairs {
 		order := []int{1, 3} // replicas
@@ -40,28 +42,16 @@ func (t *trial) compareCost(ctx context.Context) error {
 		for n, replicas := range order {
 			wait := t.finish
 			if i > 0 || n > 0 { // a new ring in the place of the last one
-				if err := t.ring.cluster(ctx, "down"); err != nil {
-					return err
-				}
+				harness.Check(t.ring.cluster(ctx, "down"))
 				t.web.ResetAudit()
-				if err := t.upWith(ctx, replicas, i+1); err != nil {
-					return err
-				}
+				t.upWith(ctx, replicas, i+1)
 				wait = func(ctx context.Context) error {
 					return apoidea(ctx, "", append([]string{"crawl", "--quiet", "--wait", "--data-dir", t.ring.peerDir(t.waiter)}, t.web.seeds...)...)
 				}
 			}
-			before, err := t.ring.cpu(t.sc.peers)
-			if err != nil {
-				return err
-			}
-			if err := wait(ctx); err != nil {
-				return err
-			}
-			after, err := t.ring.cpu(t.sc.peers)
-			if err != nil {
-				return err
-			}
+			before := harness.Must(t.ring.cpu(t.sc.peers))
+			harness.Check(wait(ctx))
+			after := harness.Must(t.ring.cpu(t.sc.peers))
 			used[replicas] = after - before
 		}
 		ratios = append(ratios, used[1].Seconds()/used[3].Seconds())
@@ -72,5 +62,4 @@ func (t *trial) compareCost(ctx context.Context) error {
 	if median < leastThroughput {
 		t.Blame("throughput %.2f of that with r = 1", median)
 	}
-	return nil
 }

@@ -116,13 +116,9 @@ func route(on bool) error {
 }
 
 // upApart makes one ring out of two halves.
-func (t *trial) upApart(ctx context.Context) error {
-	if err := route(true); err != nil {
-		return err
-	}
-	if err := t.names(ctx); err != nil {
-		return err
-	}
+func (t *trial) upApart(ctx context.Context) {
+	harness.Check(route(true))
+	harness.Check(t.names(ctx))
 	spaces := spaceNames(t.spaces)
 	entry := ""
 	for half := 1; half <= 2; half++ {
@@ -133,55 +129,37 @@ func (t *trial) upApart(ctx context.Context) error {
 		if entry != "" {
 			args = append(args, "--bootstrap", entry)
 		}
-		if err := r.up(ctx, t.sc.peers/2, args...); err != nil {
-			return fmt.Errorf("half %d: %w", half, err)
-		}
+		harness.Check(r.up(ctx, t.sc.peers/2, args...))
 		if half == 1 {
-			s, err := r.status(ctx, 1)
-			if err != nil || len(s.Addrs) == 0 {
-				return fmt.Errorf("half 1 has no address to join by: %w", err)
+			s := harness.Must(r.status(ctx, 1))
+			if len(s.Addrs) == 0 {
+				harness.Check(errors.New("half 1 has no address to join by"))
 			}
 			entry = s.Addrs[0]
 		}
 	}
 	t.ring, t.waiter = t.all[0], 1+t.rng.IntN(t.sc.peers/2)
-	_, err := t.ring.closed(ctx, t.waiter, t.sc.peers, settleTime)
-	return err
+	_ = harness.Must(t.ring.closed(ctx, t.waiter, t.sc.peers, settleTime))
 }
 
 // partition parts the halves for a while, and has the bounds hold from when the ring is whole again
 // and the leases of before have ended.
-func (t *trial) partition(ctx context.Context) error {
-	if err := t.web.until(ctx, 0.1); err != nil {
-		return err
-	}
+func (t *trial) partition(ctx context.Context) {
+	harness.Check(t.web.until(ctx, 0.1))
 	before := t.web.look()
-	if err := route(false); err != nil {
-		return err
-	}
+	harness.Check(route(false))
 	err := harness.Sleep(ctx, partTime)
-	if heal := route(true); heal != nil {
-		return heal
-	}
-	if err != nil {
-		return err
-	}
+	harness.Check(errors.Join(route(true), err))
 	during := t.web.requests()
 	t.Say("halves from %d to %d of %d requests", before.Totals.Requests, during, t.web.whole())
 	if before.Totals.Overlaps > 0 {
 		t.Blame("overlaps %d before the partition", before.Totals.Overlaps)
 	}
-	took, err := t.ring.closed(ctx, t.waiter, t.members, time.Minute)
-	if err != nil {
-		return err
-	}
+	took := harness.Must(t.ring.closed(ctx, t.waiter, t.members, time.Minute))
 	t.Say("ring closed in %.1f s", took.Seconds())
-	if err := harness.Sleep(ctx, leaseTime); err != nil {
-		return err
-	}
+	harness.Check(harness.Sleep(ctx, leaseTime))
 	t.stillCrawling()
 	t.heal()
-	return nil
 }
 
 // slowLine is what a line of a half lets through: less than its peers would use, so that packets
@@ -189,25 +167,18 @@ func (t *trial) partition(ctx context.Context) error {
 const slowLine = "rate 2mbit burst 16kb latency 300ms"
 
 // slowLines has both lines slow for a while.
-func (t *trial) slowLines(ctx context.Context) error {
-	if err := t.web.until(ctx, 0.1); err != nil {
-		return err
-	}
+func (t *trial) slowLines(ctx context.Context) {
+	harness.Check(t.web.until(ctx, 0.1))
 	before := t.web.requests()
 	for half := 1; half <= 2; half++ { // what comes, and what goes
 		for _, words := range []string{"tc qdisc add dev " + fmt.Sprint("half", half), "ip netns exec " + spaceNames(t.spaces)[half] + " tc qdisc add dev line"} {
-			if err := system(ctx, words+" root tbf "+slowLine); err != nil {
-				return err
-			}
+			harness.Check(system(ctx, words+" root tbf "+slowLine))
 		}
 	}
-	if err := harness.Sleep(ctx, partTime); err != nil {
-		return err
-	}
+	harness.Check(harness.Sleep(ctx, partTime))
 	t.Say("slow from %d to %d of %d requests", before, t.web.requests(), t.web.whole())
 	t.stillCrawling()
-	_, err := t.ring.closed(ctx, t.waiter, t.members, settleTime)
-	return err
+	_ = harness.Must(t.ring.closed(ctx, t.waiter, t.members, settleTime))
 }
 
 // heal notes what was up to now and has the web count anew.

@@ -36,36 +36,27 @@ const (
 )
 
 // governors has a peer crawl servers of different speeds with each governor. Goals are for ours.
-func (t *trial) governors(ctx context.Context) error {
+func (t *trial) governors(ctx context.Context) {
 	for name := range strings.SplitSeq(t.names, ",") {
-		if err := t.govern(ctx, name); err != nil {
-			return fmt.Errorf("governor %s: %w", name, err)
-		}
+		t.govern(ctx, name)
 	}
-	return nil
 }
 
 // govern measures one peer.
-func (t *trial) govern(ctx context.Context, name string) error {
+func (t *trial) govern(ctx context.Context, name string) {
 	ctx, cancel := context.WithTimeout(ctx, warm+t.span+time.Minute)
 	defer cancel()
 	m := meter.New()
-	seeds, err := serve(ctx, m)
-	if err != nil {
-		return err
-	}
-	peer, err := harness.Start(ctx, t.work, "peer-"+name, nil, append([]string{
+	seeds := serve(ctx, m)
+	peer := harness.Must(harness.Start(ctx, t.work, "peer-"+name, nil, append([]string{
 		"--profile", "lab", "--allow-private", "--delay", "0s", "--bandwidth", strconv.Itoa(governed) + "B", "--governor", name, "--dashboard", "off", "--quiet",
-	}, seeds...)...)
-	if err != nil {
-		return err
-	}
+	}, seeds...)...))
 	defer peer.Kill()
 	from := time.Now().Add(warm)
 	to := from.Add(t.span)
 	select {
 	case <-peer.Done:
-		return errors.Join(peer.Ended(), ctx.Err())
+		harness.Check(errors.Join(peer.Ended(), ctx.Err()))
 	case <-time.After(time.Until(to)):
 	}
 	down, _ := m.Between(from, to)
@@ -75,30 +66,26 @@ func (t *trial) govern(ctx context.Context, name string) error {
 	t.figure("governor "+name+": of the limit used", goals[0], fmt.Sprintf("%.3f L", use), name != "ours" || use >= 0.95)
 	t.figure("governor "+name+": the fullest second", "-", fmt.Sprintf("%.3f L", float64(most)/governed), true)
 	t.figure("governor "+name+": seconds above 1.02 L, of all phases", goals[1], fmt.Sprintf("%.2f %%", 100*above), name != "ours" || above == 0)
-	status, err := peer.Client.Status(ctx, false)
-	if err == nil && status.Governor != nil && status.Governor.Admitted > 0 {
+	status := harness.Must(peer.Client.Status(ctx, false))
+	if status.Governor != nil && status.Governor.Admitted > 0 {
 		passed := float64(status.Governor.Passed) / float64(status.Governor.Admitted)
 		t.figure("governor "+name+": fetches that passed a higher score", "-", fmt.Sprintf("%.1f %%", 100*passed), true)
 	}
-	return err
 }
 
 // serve starts the servers, at 127.0.2.1 and on, until ctx ends, and returns a seed of each.
-func serve(ctx context.Context, m *meter.Meter) (seeds []string, err error) {
+func serve(ctx context.Context, m *meter.Meter) (seeds []string) {
 	rnd := rand.New(rand.NewPCG(1, 0)) // the same servers for each governor
 	go m.Run(ctx)
 	for i := range servers {
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprintf("127.0.2.%d:0", i+1))
-		if err != nil {
-			return nil, err
-		}
+		l := harness.Must((&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprintf("127.0.2.%d:0", i+1)))
 		s := &slowSite{rate: medianRate * math.Exp(0.9*rnd.NormFloat64()), think: time.Duration(20+rnd.IntN(100)) * time.Millisecond, seed: 1<<16 + uint64(i)}
 		srv := &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
 		go func() { _ = srv.Serve(meter.Listener{Listener: l, Meter: m}) }()
 		context.AfterFunc(ctx, func() { _ = srv.Close() })
 		seeds = append(seeds, fmt.Sprintf("http://%s/p/0", l.Addr()))
 	}
-	return seeds, nil
+	return seeds
 }
 
 // slowSite waits and then sends its pages at its rate.

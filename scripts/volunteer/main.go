@@ -12,7 +12,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"slices"
@@ -23,7 +22,7 @@ import (
 )
 
 // parts are what can be measured.
-var parts = map[string]func(t *trial, ctx context.Context) error{
+var parts = map[string]func(t *trial, ctx context.Context){
 	"caps": (*trial).caps, "idle": (*trial).idle, "governors": (*trial).governors,
 }
 
@@ -38,7 +37,7 @@ func main() {
 			if parts[name] == nil {
 				return false, fmt.Errorf("%w part %q", harness.ErrUsage, name)
 			}
-			if err := parts[name](&t, ctx); err != nil {
+			if err := harness.Try(func() { parts[name](&t, ctx) }); err != nil {
 				return false, err
 			}
 		}
@@ -65,16 +64,13 @@ func (t *trial) figure(what, goal, measured string, ok bool) {
 }
 
 // start runs a peer with its data in a directory of its own.
-func (t *trial) start(ctx context.Context, name string, args ...string) (*harness.Peer, error) {
-	p, err := harness.Start(ctx, t.work, name, []string{"GOMAXPROCS=2"}, slices.Concat([]string{
+func (t *trial) start(ctx context.Context, name string, args ...string) *harness.Peer {
+	p := harness.Must(harness.Start(ctx, t.work, name, []string{"GOMAXPROCS=2"}, slices.Concat([]string{
 		"--quiet", "--allow-private", "--listen", "/ip4/127.0.0.1/tcp/0", "--lease-ttl", "8s",
-	}, args)...)
-	if err != nil {
-		return nil, err
-	}
+	}, args)...))
 	if _, err := p.Ready(ctx, false); err != nil {
 		p.Kill()
-		return nil, errors.Join(err, ctx.Err())
+		harness.Check(err)
 	}
-	return p, nil
+	return p
 }
