@@ -57,37 +57,28 @@ func (c *crawl) String() string {
 }
 
 // crawl has peers crawl a web.
-func (b *bench) crawl(ctx context.Context, o options) (c *crawl, err error) {
-	c = &crawl{hosts: o.web.Hosts}
+func (b *bench) crawl(ctx context.Context, o options) *crawl {
+	c := &crawl{hosts: o.web.Hosts}
 	ctx, cancel := context.WithTimeout(ctx, crawlTime)
 	defer cancel()
 	var group sync.WaitGroup
 	defer group.Wait()
 	serving, end := context.WithCancel(ctx)
 	defer end()
-	web, names, err := serve(serving, &group, o.web)
-	if err != nil {
-		return c, err
-	}
+	web, names := serve(serving, &group, o.web)
 	b.crawls++
 	dir := filepath.Join(b.work, "crawl"+strconv.Itoa(b.crawls))
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return c, err
-	}
+	harness.Check(os.Mkdir(dir, 0o700))
 	defer func() { _ = os.RemoveAll(dir) }()
 	seeds := filepath.Join(dir, "seeds")
-	if err := os.WriteFile(seeds, []byte(strings.Join(web.Seeds(), "\n")), 0o600); err != nil {
-		return c, err
-	}
-	all, err := ring(ctx, dir, o.peers, names)
+	harness.Check(os.WriteFile(seeds, []byte(strings.Join(web.Seeds(), "\n")), 0o600))
+	var all []*harness.Peer
 	defer func() {
 		for _, p := range all {
 			p.Kill()
 		}
 	}()
-	if err != nil {
-		return c, err
-	}
+	ring(ctx, dir, o.peers, names, &all)
 	before, begun := spent(all), time.Now()
 	crawled := make(chan error, 1)
 	group.Go(func() {
@@ -104,79 +95,59 @@ func (b *bench) crawl(ctx context.Context, o options) (c *crawl, err error) {
 			all[o.peers-1].Kill()
 		})
 	}
-	err = c.watch(ctx, live, begun, crawled)
+	harness.Check(c.watch(ctx, live, begun, crawled))
 	c.took, c.cpu = time.Since(begun), spent(live)-before
 	for _, p := range live {
-		m, memErr := harness.MemoryOf(p.Pid())
-		err = errors.Join(err, memErr)
-		c.rss = max(c.rss, float64(m.Peak)/(1<<20))
+		c.rss = max(c.rss, float64(harness.Must(harness.MemoryOf(p.Pid())).Peak)/(1<<20))
 	}
-	if err == nil {
-		b.judge(c, web, o)
-	}
-	return c, err
+	b.judge(c, web, o)
+	return c
 }
 
 // serve serves a web at all addresses of the loopback device, and its names, until ctx ends; the
 // group waits for the end.
-func serve(ctx context.Context, group *sync.WaitGroup, cfg webgen.Config) (web *harness.Web, names string, err error) {
+func serve(ctx context.Context, group *sync.WaitGroup, cfg webgen.Config) (web *harness.Web, names string) {
 	loopback := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var failed error
 		err := c.Control(func(fd uintptr) { failed = unix.BindToDevice(int(fd), "lo") })
 		return errors.Join(err, failed)
 	}}
-	ln, err := loopback.Listen(ctx, "tcp4", ":0")
-	if err != nil {
-		return nil, "", fmt.Errorf("web server: %w", err)
-	}
-	web = harness.ServeWebOn(ctx, group, ln, cfg)
-	names, err = harness.ServeDNS(ctx, group, "127.0.0.1:0", func(name string) net.IP { // h0.test, h1.test and so on
+	web = harness.ServeWebOn(ctx, group, harness.Must(loopback.Listen(ctx, "tcp4", ":0")), cfg)
+	names = harness.Must(harness.ServeDNS(ctx, group, "127.0.0.1:0", func(name string) net.IP { // h0.test, h1.test and so on
 		label, rest, _ := strings.Cut(name, ".")
 		n, err := strconv.ParseUint(strings.TrimPrefix(label, "h"), 10, 22)
 		if err != nil || rest != domain {
 			return nil
 		}
 		return net.IPv4(127, byte(64+n>>16), byte(n>>8), byte(n))
-	})
-	return web, names, err
+	}))
+	return web, names
 }
 
-// ring starts peers, and waits until they know each other.
-func ring(ctx context.Context, dir string, peers int, names string) (all []*harness.Peer, err error) {
+// ring starts peers, which it adds to all, and waits until they know each other.
+func ring(ctx context.Context, dir string, peers int, names string, all *[]*harness.Peer) {
+	args := []string{"--allow-private", "--delay", "0", "--quiet", "--dns-server", names, "--listen", "/ip4/127.0.0.1/tcp/0"}
 	var env []string
 	if peers > 1 { // as `cluster up` has it
 		env = []string{"GOMAXPROCS=" + strconv.Itoa(max(2*runtime.NumCPU()/peers, 1))}
 	}
 	for i := range peers {
-		args := []string{"--allow-private", "--delay", "0", "--quiet", "--dns-server", names, "--listen", "/ip4/127.0.0.1/tcp/0"}
-		if i > 0 {
-			addrs, err := all[0].Addrs(ctx)
-			if err != nil {
-				return all, err
-			}
-			args = append(args, "--bootstrap", addrs[0])
-		}
-		p, err := harness.Start(ctx, dir, "p"+strconv.Itoa(i), env, args...)
-		if err != nil {
-			return all, err
-		}
-		all = append(all, p)
-		if _, err := p.Ready(ctx, true); err != nil {
-			return all, err
+		p := harness.Must(harness.Start(ctx, dir, "p"+strconv.Itoa(i), env, args...))
+		*all = append(*all, p)
+		harness.Must(p.Ready(ctx, true))
+		if i == 0 {
+			args = append(args, "--bootstrap", harness.Must(p.Addrs(ctx))[0])
 		}
 	}
-	for _, p := range all {
+	for _, p := range *all {
 		for {
 			s, err := p.Client.Status(ctx, false)
 			if err == nil && s.Ring.Members == peers && s.Ring.Stable {
 				break
 			}
-			if err := harness.Sleep(ctx, 100*time.Millisecond); err != nil {
-				return all, err
-			}
+			harness.Check(harness.Sleep(ctx, 100*time.Millisecond))
 		}
 	}
-	return all, nil
 }
 
 // spent is the CPU time of peers.

@@ -29,7 +29,7 @@ type bench struct {
 // part is what can be measured.
 type part struct {
 	name, words string
-	run         func(b *bench, ctx context.Context) error
+	run         func(b *bench, ctx context.Context)
 }
 
 var parts = []part{
@@ -50,7 +50,7 @@ func main() {
 		chosen, err := harness.Choose(parts, names, func(p part) string { return p.name }, func(part) bool { return true })
 		for _, p := range chosen {
 			if err == nil {
-				err = p.run(b, ctx)
+				err = harness.Try(func() { p.run(b, ctx) })
 			}
 		}
 		return !b.wrong, err
@@ -90,20 +90,14 @@ func broadWeb(hosts int) webgen.Config {
 }
 
 // sizes prints what hosts cost.
-func (b *bench) sizes(ctx context.Context) error {
+func (b *bench) sizes(ctx context.Context) {
 	deep := broadWeb(200)
 	deep.PagesPerHost, deep.Pareto = 100, 0
-	few, err := b.crawl(ctx, options{web: deep, peers: 1})
-	if err != nil {
-		return err
-	}
+	few := b.crawl(ctx, options{web: deep, peers: 1})
 	figure("200 hosts of 100 pages: pages per CPU second", few.perCPU(), few)
 	var first, last *crawl
 	for _, hosts := range []int{b.hosts / 10, b.hosts, b.hosts * 10} {
-		c, err := b.crawl(ctx, options{web: broadWeb(hosts), peers: 1})
-		if err != nil {
-			return err
-		}
+		c := b.crawl(ctx, options{web: broadWeb(hosts), peers: 1})
 		if first == nil {
 			first = c
 		}
@@ -118,30 +112,21 @@ func (b *bench) sizes(ctx context.Context) error {
 	growth := 100 * (last.perHost()/first.perHost() - 1)
 	figure("cost of a host, from a tenth to ten times as many: growth, %", growth, most(growth, 15))
 	figure("largest RSS of the largest crawl, MiB", last.rss, most(last.rss, 300))
-	return nil
 }
 
 // killed prints what it costs that one of eight peers is killed half-way.
-func (b *bench) killed(ctx context.Context) error {
-	c, err := b.crawl(ctx, options{web: broadWeb(b.hosts), peers: 8, kill: true})
-	if err != nil {
-		return err
-	}
+func (b *bench) killed(ctx context.Context) {
+	c := b.crawl(ctx, options{web: broadWeb(b.hosts), peers: 8, kill: true})
 	share := 100 * float64(c.again) / float64(c.pages)
 	figure(fmt.Sprintf("%d hosts, one of eight peers killed: fetched again, %%", b.hosts), share, c.again, " of ", c, "; ", most(share, 2))
-	return nil
 }
 
 // known prints the figures of a peer that knows a million hosts.
-func (b *bench) known(ctx context.Context) error {
-	c, err := b.crawl(ctx, options{web: broadWeb(50 * b.hosts), peers: 1, maxPages: 20_000})
-	if err != nil {
-		return err
-	}
+func (b *bench) known(ctx context.Context) {
+	c := b.crawl(ctx, options{web: broadWeb(50 * b.hosts), peers: 1, maxPages: 20_000})
 	begun := c.begun.Seconds()
 	figure(fmt.Sprintf("%d hosts known: seconds to the first page", 50*b.hosts), begun, c, "; ", most(begun, 60))
 	figure("  largest RSS, MiB", c.rss, most(c.rss, 300))
 	figure("  slowest status, ms", c.status, most(c.status, 100))
 	figure("  longest step of the owner, ms", c.step, most(c.step, 50))
-	return nil
 }

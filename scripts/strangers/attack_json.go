@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"strings"
 	"time"
@@ -17,35 +16,22 @@ import (
 
 // listEmptyFiles is a worker like those behind routers: it attaches to the peer, and answers
 // requests for its files with four megabytes of empty parts.
-func listEmptyFiles(ctx context.Context, t *target) error {
+func listEmptyFiles(ctx context.Context, t *target) {
 	answer := append([]byte("[{}"), bytes.Repeat([]byte(",{}"), 1<<20)...)
 	answer = append(answer, ']')
-	net, err := newNet(p2p.Config{Reachability: p2p.ReachPrivate})
-	if err != nil {
-		return err
-	}
+	net := harness.Must(newNet(p2p.Config{Reachability: p2p.ReachPrivate}))
 	defer func() { _ = net.Close() }()
-	kad, err := p2p.NewKad(net)
-	if err != nil {
-		return err
-	}
+	kad := harness.Must(p2p.NewKad(net))
 	for _, service := range []string{"status", "files"} {
 		net.Handle(service, func(context.Context, libpeer.ID, []byte) ([]byte, error) { return answer, nil })
 	}
 	transport := p2p.NewRingTransport(net)
 	config := dht.DefaultConfig()
 	config.Role = dht.RoleWorker
-	d, err := dht.New(config, net.Peer(net.Self()), transport, kad, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return err
-	}
+	d := harness.Must(dht.New(config, net.Peer(net.Self()), transport, kad, slog.New(slog.DiscardHandler)))
 	transport.Serve(d.Handle)
-	if err := net.Follow(d); err != nil {
-		return err
-	}
-	if err := net.Listen(); err != nil {
-		return err
-	}
+	harness.Check(net.Follow(d))
+	harness.Check(net.Listen())
 	done := make(chan error, 2)
 	go func() { done <- d.Run(ctx) }()
 	go func() { done <- net.Run(ctx) }()
@@ -59,24 +45,19 @@ func listEmptyFiles(ctx context.Context, t *target) error {
 	for range 2 {
 		<-done //nolint:errcheck // it ends with the attack, however
 	}
-	return nil
 }
 
 // judgeEmptyFiles expects that the worker is asked: the list of the ring's archives names its
 // answer as one that cannot be used.
-func judgeEmptyFiles(ctx context.Context, s *scene, r *report) error {
+func judgeEmptyFiles(ctx context.Context, s *scene, r *report) {
 	for begun := time.Now(); time.Since(begun) < joinTime; {
-		found, err := s.peers[0].Client.Archives(ctx, true)
-		if err != nil {
-			return err
-		}
-		for _, m := range found.Missing {
+		for _, m := range harness.Must(s.peers[0].Client.Archives(ctx, true)).Missing {
 			if strings.Contains(m.Error, "list of files") {
 				r.Say("its answer is refused: %.80s", m.Error)
-				return nil
+				return
 			}
 		}
 		_ = harness.Sleep(ctx, 50*time.Millisecond)
 	}
-	return errors.New("the worker was not asked")
+	r.Blame("the worker was not asked")
 }

@@ -17,8 +17,8 @@ import (
 // joinEmpty takes part in the ring, which makes a member of it, confirms all that it is handed, and
 // stores nothing. While it is there nobody crawls its hosts; when it is gone they are to be had
 // again, but for what it alone received meanwhile.
-func joinEmpty(ctx context.Context, t *target) error {
-	return t.crowd(ctx, 2, func(s *stranger) {
+func joinEmpty(ctx context.Context, t *target) {
+	t.crowd(ctx, 2, func(s *stranger) {
 		say := func() *wire.Neighbours {
 			self := s.Peer(s.Self())
 			key, list := self.Key(), member.Wire([]dht.Peer{self})

@@ -40,9 +40,9 @@ type attack struct {
 	// while.
 	asks bool
 	// make does it until ctx ends.
-	make func(ctx context.Context, t *target) error
+	make func(ctx context.Context, t *target)
 	// judge, if not nil, adds a verdict of this attack alone, while it lasts.
-	judge func(ctx context.Context, s *scene, r *report) error
+	judge func(ctx context.Context, s *scene, r *report)
 }
 
 // attacks are those whose cost a process shows from outside. What a single message may not do is
@@ -64,13 +64,13 @@ var attacks = []*attack{
 	{name: "ring", does: "members that confirm what they are handed, and have nothing", member: true, make: joinEmpty},
 }
 
-func askStatus(ctx context.Context, t *target) error {
-	return askAll(ctx, t, map[string][]string{"status": {"report"}})
+func askStatus(ctx context.Context, t *target) {
+	askAll(ctx, t, map[string][]string{"status": {"report"}})
 }
 
 // askQuestions asks all that is answered for people, each of which reads records.
-func askQuestions(ctx context.Context, t *target) error {
-	return askAll(ctx, t, map[string][]string{
+func askQuestions(ctx context.Context, t *target) {
+	askAll(ctx, t, map[string][]string{
 		"status": {"urls ", "hosts ", "why http://h0.web.localhost/", "host h0.web.localhost"},
 		"files":  {"{}"},
 	})
@@ -78,9 +78,9 @@ func askQuestions(ctx context.Context, t *target) error {
 
 // askAll has several identities ask services each of the questions over and over again, many at
 // once.
-func askAll(ctx context.Context, t *target, questions map[string][]string) error {
+func askAll(ctx context.Context, t *target, questions map[string][]string) {
 	const atOnce = 16
-	return t.crowd(ctx, identities, func(s *stranger) {
+	t.crowd(ctx, identities, func(s *stranger) {
 		var asking sync.WaitGroup
 		for service, list := range questions {
 			for i := range atOnce {
@@ -96,8 +96,8 @@ func askAll(ctx context.Context, t *target, questions map[string][]string) error
 }
 
 // announceFrames leaves no room for the frames of others, if what is announced is reserved.
-func announceFrames(ctx context.Context, t *target) error {
-	return t.crowd(ctx, identities, func(s *stranger) {
+func announceFrames(ctx context.Context, t *target) {
+	t.crowd(ctx, identities, func(s *stranger) {
 		var services sync.WaitGroup
 		for _, service := range []string{"owner", "records", "replica", "content", "permit", "jobs"} {
 			services.Go(func() { s.streams(ctx, 2, serviceID(service), request(1, nil, 4<<20-64), hold) })
@@ -107,9 +107,9 @@ func announceFrames(ctx context.Context, t *target) error {
 }
 
 // dripFrames takes all memory for large requests of untrusted peers with what has come.
-func dripFrames(ctx context.Context, t *target) error {
+func dripFrames(ctx context.Context, t *target) {
 	half := append(request(1, nil, 4<<20-64), make([]byte, 2<<20+4<<10)...)
-	return t.crowd(ctx, identities, func(s *stranger) {
+	t.crowd(ctx, identities, func(s *stranger) {
 		s.streams(ctx, 1, serviceID("owner"), half, func(ctx context.Context, st network.Stream) {
 			for ctx.Err() == nil {
 				if _, err := st.Write(make([]byte, 16<<10)); err != nil {
@@ -122,7 +122,7 @@ func dripFrames(ctx context.Context, t *target) error {
 }
 
 // judgeLarge expects that a large request of an honest peer is read soon.
-func judgeLarge(ctx context.Context, s *scene, r *report) error {
+func judgeLarge(ctx context.Context, s *scene, r *report) {
 	_ = harness.Sleep(ctx, 2*time.Second) // until the attackers are there
 	begun := time.Now()
 	large := make([]byte, 128<<10) // is refused as what it is not, and only if it is read
@@ -132,19 +132,19 @@ func judgeLarge(ctx context.Context, s *scene, r *report) error {
 		cancel()
 		if calls.CodeOf(err) == calls.CodeRefused {
 			r.Say("a large request was read after %.1f s", time.Since(begun).Seconds())
-			return nil
+			return
 		}
 		if time.Since(begun) > joinTime || ctx.Err() != nil {
-			return fmt.Errorf("no large request of an honest peer is read: %w", errors.Join(err, ctx.Err()))
+			harness.Check(fmt.Errorf("no large request of an honest peer is read: %w", errors.Join(err, ctx.Err())))
 		}
 		_ = harness.Sleep(ctx, 100*time.Millisecond)
 	}
 }
 
 // sipAnswers asks for a megabyte of the archive many times over, and reads a byte now and then.
-func sipAnswers(ctx context.Context, t *target) error {
+func sipAnswers(ctx context.Context, t *target) {
 	const atOnce = 64
-	return t.crowd(ctx, identities, func(s *stranger) {
+	t.crowd(ctx, identities, func(s *stranger) {
 		var files []control.ArchiveFile
 		raw, err := s.Call(ctx, s.of, "files", []byte("{}"))
 		if err != nil || json.Unmarshal(raw, &files) != nil || len(files) == 0 {
@@ -163,12 +163,9 @@ func sipAnswers(ctx context.Context, t *target) error {
 }
 
 // silence opens sockets and sends nothing. One that is closed is opened again.
-func silence(sockets int) func(ctx context.Context, t *target) error {
-	return func(ctx context.Context, t *target) error {
-		to, err := t.socket()
-		if err != nil {
-			return err
-		}
+func silence(sockets int) func(ctx context.Context, t *target) {
+	return func(ctx context.Context, t *target) {
+		to := t.socket()
 		var group sync.WaitGroup
 		for range sockets {
 			group.Go(func() {
@@ -186,14 +183,13 @@ func silence(sockets int) func(ctx context.Context, t *target) error {
 			})
 		}
 		group.Wait()
-		return nil
 	}
 }
 
 // holdPushes holds as many streams as may be on which a peer is sent an identity: libp2p answers no
 // request for one beside them.
-func holdPushes(ctx context.Context, t *target) error {
-	return t.crowd(ctx, identities, func(s *stranger) { s.streams(ctx, 16, "/ipfs/id/push/1.0.0", nil, hold) })
+func holdPushes(ctx context.Context, t *target) {
+	t.crowd(ctx, identities, func(s *stranger) { s.streams(ctx, 16, "/ipfs/id/push/1.0.0", nil, hold) })
 }
 
 // giveUpAfter is how long an attacker waits for an answer that it does not want.
@@ -202,7 +198,7 @@ const giveUpAfter = 50 * time.Millisecond
 // abandonCalls claims to hold very many hosts, or reports very much of a few, and does not wait for
 // the answer. If what nobody waits for is worked through, workers wait behind it, and it fills the
 // memory.
-func abandonCalls(ctx context.Context, t *target) error {
+func abandonCalls(ctx context.Context, t *target) {
 	held := &wire.Session{Incarnation: 1, Seq: 1, Capacity: 1000}
 	for i := range wire.MaxHeld {
 		held.Held = append(held.GetHeld(), &wire.HostLease{Host: fmt.Sprintf("made-up-%d.example", i)})
@@ -215,13 +211,10 @@ func abandonCalls(ctx context.Context, t *target) error {
 	}
 	var messages [][]byte
 	for _, m := range []*wire.Session{held, reports} {
-		raw, err := proto.Marshal(m)
-		if err != nil {
-			return err
-		}
+		raw := harness.Must(proto.Marshal(m))
 		messages = append(messages, append([]byte("S"), raw...))
 	}
-	return t.crowd(ctx, identities, func(s *stranger) {
+	t.crowd(ctx, identities, func(s *stranger) {
 		for ctx.Err() == nil {
 			for _, raw := range messages {
 				within, cancel := context.WithTimeout(ctx, giveUpAfter)
@@ -235,12 +228,9 @@ func abandonCalls(ctx context.Context, t *target) error {
 // lieOfPages reports again and again that all pages of all hosts are gone, and asks for the hosts.
 // If it is believed, pages are missing in the end. Attached identities are workers of the peer, as
 // any peer becomes that asks.
-func lieOfPages(attached bool) func(ctx context.Context, t *target) error {
-	return func(ctx context.Context, t *target) error {
-		id, err := job.ParseID(t.job)
-		if err != nil {
-			return err
-		}
+func lieOfPages(attached bool) func(ctx context.Context, t *target) {
+	return func(ctx context.Context, t *target) {
+		id := harness.Must(job.ParseID(t.job))
 		lies := make(map[string]*wire.Session) // by host
 		for _, url := range webgen.New(webConfig(t.pages)).Truth(webgen.Walk{Port: t.port, MaxDepth: -1}).URLs {
 			host := link.Host(url)
@@ -254,7 +244,7 @@ func lieOfPages(attached bool) func(ctx context.Context, t *target) error {
 				Job: id[:], Url: []byte(url), Outcome: uint32(link.OutcomeHTTPError), Status: 410, FetchedMs: time.Now().UnixMilli(), Size: 1,
 			})
 		}
-		return t.crowd(ctx, identities, func(s *stranger) {
+		t.crowd(ctx, identities, func(s *stranger) {
 			worker := dht.NewPeer(s.Self(), nil)
 			worker.Role = dht.RoleWorker
 			attach := dhtwire.New(&dhtwire.Message_AttachRequest{AttachRequest: &dhtwire.AttachRequest{Sender: worker.Wire()}})

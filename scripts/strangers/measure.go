@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -53,7 +54,7 @@ func (s *scene) measure(ctx context.Context, a *attack) *report {
 		watchers.Go(func() { s.peers[0].walked(during) })
 	}
 	if a.judge != nil {
-		if err := a.judge(during, s, r); err != nil {
+		if err := harness.Try(func() { a.judge(during, s, r) }); err != nil {
 			r.Blame("%v", err)
 		}
 	}
@@ -156,24 +157,20 @@ type honest struct {
 // another keeps everybody is told so.
 var question = rpc.Method[*wire.Permits, *wire.PermitsReply]{Service: politeness.ServicePermits}
 
-func newHonest(ctx context.Context, of string) (*honest, error) {
+func newHonest(ctx context.Context, of string) *honest {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	net, err := newNet(p2p.Config{})
-	if err != nil {
-		return nil, err
-	}
-	h := &honest{net: net}
-	if h.of, err = meet(net, of); err != nil {
-		return h, err
-	}
+	info := harness.Must(libpeer.AddrInfoFromString(of))
+	h := &honest{net: harness.Must(newNet(p2p.Config{})), of: info.ID}
+	harness.Check(h.net.Meet(ctx, *info))
 	for i := range byte(255) { // of networks for trials: those of one /24 are all kept by one peer
 		h.ask = &wire.Permits{Prefix: []byte{198, 18, i, 1, 32}}
-		if _, err = question.Call(ctx, h.net, h.of, h.ask); calls.CodeOf(err) == calls.CodeMoved {
-			return h, nil
+		if _, err := question.Call(ctx, h.net, h.of, h.ask); calls.CodeOf(err) == calls.CodeMoved {
+			return h
 		}
 	}
-	return h, fmt.Errorf("no address is another's: %w", err)
+	harness.Check(errors.New("no address is another's"))
+	return nil
 }
 
 // newNet returns a peer's network with an identity of its own.

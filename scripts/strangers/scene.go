@@ -45,46 +45,28 @@ type scene struct {
 func open(ctx context.Context, o *options, planned time.Duration) (*scene, error) {
 	s := &scene{options: o, planned: planned}
 	s.ctx, s.end = context.WithCancel(context.WithoutCancel(ctx))
-	err := s.start(ctx)
+	err := harness.Try(func() { s.start(ctx) })
 	if err != nil {
 		s.close()
 	}
 	return s, err
 }
 
-func (s *scene) start(ctx context.Context) error {
-	var err error
-	if s.web, err = s.serveWeb(); err != nil {
-		return err
-	}
+func (s *scene) start(ctx context.Context) {
+	s.web = s.serveWeb()
 	for i := range peers {
 		args := []string{"--pprof", s.pprof()}
 		if i > 0 {
 			args = []string{"--bootstrap", s.peers[0].addr}
 		}
-		p, err := s.startPeer(ctx, s.ctx, fmt.Sprintf("p%d", i+1), args...)
-		if err != nil {
-			return err
-		}
-		s.peers = append(s.peers, p)
+		s.peers = append(s.peers, harness.Must(s.startPeer(ctx, s.ctx, fmt.Sprintf("p%d", i+1), args...)))
 	}
-	if s.honest, err = newHonest(ctx, s.peers[0].addr); err != nil {
-		return err
-	}
-	if s.control, err = newHonest(ctx, s.peers[2].addr); err != nil {
-		return err
-	}
-	j, err := s.peers[1].Client.Post(ctx, control.JobSpec{URLs: s.web.Seeds()})
-	if err != nil {
-		return err
-	}
-	s.job = j.ID
+	s.honest = newHonest(ctx, s.peers[0].addr)
+	s.control = newHonest(ctx, s.peers[2].addr)
+	s.job = harness.Must(s.peers[1].Client.Post(ctx, control.JobSpec{URLs: s.web.Seeds()})).ID
 	for s.web.Audit().Totals.Requests <= 2*webHosts { // until the crawl is under way
-		if err := harness.Sleep(ctx, 50*time.Millisecond); err != nil {
-			return err
-		}
+		harness.Check(harness.Sleep(ctx, 50*time.Millisecond))
 	}
-	return nil
 }
 
 func (s *scene) close() {
@@ -101,7 +83,7 @@ func (s *scene) close() {
 }
 
 // serveWeb starts the web.
-func (s *scene) serveWeb() (*harness.Web, error) {
+func (s *scene) serveWeb() *harness.Web {
 	// The crawl is to outlast the attacks. Hosts rest for some seconds when a peer joins or leaves,
 	// which is more of the time where attacks are short.
 	s.pages = int(s.planned / webDelay)
@@ -110,7 +92,7 @@ func (s *scene) serveWeb() (*harness.Web, error) {
 	} else {
 		s.pages += s.pages / 4
 	}
-	return harness.ServeWeb(s.ctx, &s.group, fmt.Sprintf("127.0.0.1:%d", s.port), webConfig(s.pages))
+	return harness.Must(harness.ServeWeb(s.ctx, &s.group, fmt.Sprintf("127.0.0.1:%d", s.port), webConfig(s.pages)))
 }
 
 // webConfig is a web of so many pages a host. They have no faults, so that each is to be had at

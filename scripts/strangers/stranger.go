@@ -55,7 +55,7 @@ func attackAs(ctx context.Context, o *options) error {
 	t.info = *info
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	return chosen[0].make(ctx, t)
+	return harness.Try(func() { chosen[0].make(ctx, t) })
 }
 
 // stranger is an identity that was made up a moment ago.
@@ -66,7 +66,7 @@ type stranger struct {
 
 // crowd makes up n identities that are connected, and has each do something at once, until that is
 // done. Those that the peer keeps out do nothing.
-func (t *target) crowd(ctx context.Context, n int, do func(s *stranger)) error {
+func (t *target) crowd(ctx context.Context, n int, do func(s *stranger)) {
 	var group sync.WaitGroup
 	var all []*stranger
 	var failed error
@@ -85,9 +85,8 @@ func (t *target) crowd(ctx context.Context, n int, do func(s *stranger)) error {
 	}
 	group.Wait()
 	if len(all) == 0 {
-		return failed
+		harness.Check(failed)
 	}
-	return nil
 }
 
 func (t *target) newStranger(ctx context.Context) (*stranger, error) {
@@ -102,17 +101,6 @@ func (t *target) newStranger(ctx context.Context) (*stranger, error) {
 		return nil, fmt.Errorf("%w (and %w)", err, net.Close())
 	}
 	return s, nil
-}
-
-// meet connects to a peer by its multiaddr.
-func meet(n *p2p.Net, addr string) (libpeer.ID, error) {
-	info, err := libpeer.AddrInfoFromString(addr)
-	if err != nil {
-		return "", err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), callTime)
-	defer cancel()
-	return info.ID, n.Meet(ctx, *info)
 }
 
 // serviceID is the protocol of a service of peers.
@@ -172,15 +160,12 @@ func request(id uint64, payload []byte, announced int) []byte {
 }
 
 // socket is the address of the peer without the parts of libp2p.
-func (t *target) socket() (string, error) {
+func (t *target) socket() string {
 	for _, a := range t.info.Addrs {
 		if _, err := a.ValueForProtocol(ma.P_TCP); err == nil {
-			to, err := manet.ToNetAddr(a)
-			if err != nil {
-				return "", err
-			}
-			return to.String(), nil
+			return harness.Must(manet.ToNetAddr(a)).String()
 		}
 	}
-	return "", fmt.Errorf("%s is over no TCP", t.addr)
+	harness.Check(fmt.Errorf("%s is over no TCP", t.addr))
+	return ""
 }
