@@ -132,6 +132,4 @@ func html(text string, links ...string) string {
 	return b.String() + "</body></html>"
 }
 
-func redirect(to string, fields ...string) string {
-	return response("302 Found", "", append(fields, "Location: "+to)...)
-}
+func redirect(to string) string { return response("302 Found", "", "Location: "+to) }
