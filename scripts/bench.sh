@@ -1,30 +1,28 @@
 #!/usr/bin/env bash
 # The figures of the project, each from one run on this machine: CPU seconds are user and system time of all processes of a crawl.
 #
-#   scripts/bench.sh [--quick] [PART]...     parts: speed cluster memory lookups broad wild (default: all)
+#   scripts/bench.sh [--quick] [PART]...     parts: speed cluster memory lookups broad (default: all)
 #
 #   speed    pages per CPU second of one peer (WARC with gzip, no delay) beside colly v2 (tuned, storing nothing), same pages
 #   cluster  eight peers together beside one, over the same hosts
 #   memory   a peer idle in a ring of 16; a peer after 100,000 pages with a million URLs seen
 #   lookups  owners of 1,000 hosts in a settled ring of 32 against global truth, and calls a lookup
-#   broad    what a host costs, of 2,000 to 200,000; 20,000 that answer after 50 ms; eight peers beside one; a million hosts known
-#   wild     5,000 hosts of https and HTTP/2 that compress and answer after 30 ms: one peer beside colly and katana, which store nothing
+#   broad    what a host costs, of 2,000 to 200,000; one of eight peers killed; a million hosts known
 #
 # --quick takes one tree of documentation in place of eight, one run in place of three, and a tenth of the pages and hosts. The status is 1 if a crawl
 # failed or its pages were not those of an independent walker; a figure short of its goal is only said to be so.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/docs.sh"
 
-katana=v1.5.0
 quick=0 parts=()
 for arg in "$@"; do
   case $arg in
     --quick) quick=1 ;;
-    speed | cluster | memory | lookups | broad | wild) parts+=("$arg") ;;
+    speed | cluster | memory | lookups | broad) parts+=("$arg") ;;
     *) die "unknown argument $arg; see the head of this file" ;;
   esac
 done
-[ ${#parts[@]} -gt 0 ] || parts=(speed cluster memory lookups broad wild)
+[ ${#parts[@]} -gt 0 ] || parts=(speed cluster memory lookups broad)
 if [ $quick = 1 ]; then trees=1 runs=1; else trees=8 runs=3; fi
 wrong=0
 
@@ -147,15 +145,6 @@ broad() {
   local hosts=20000
   [ $quick = 0 ] || hosts=2000
   trial broad --hosts $hosts || wrong "a crawl of many hosts"
-}
-
-wild() {
-  local hosts=5000
-  [ $quick = 0 ] || hosts=500
-  mkdir "$work/katana"
-  (cd "$work/katana" && go mod init katana && go get "github.com/projectdiscovery/katana/cmd/katana@$katana" && CGO_ENABLED=1 go build -o "$work/bin/" github.com/projectdiscovery/katana/cmd/katana) >"$work/katana.build" 2>&1 ||
-    echo "katana $katana does not build here: $(tail -1 "$work/katana.build")"
-  trial broad --hosts $hosts wild || wrong "a crawl of the web as it is"
 }
 
 need jq jq

@@ -77,8 +77,8 @@ step_vet() {
   for dir in "${tools[@]}"; do (cd "$dir" && compiling go vet ./...); done
 }
 
-# Every system that is released: all packages and tests are type-checked for it, and the licences of what is linked are found. --long vets them there and links the program, which compiles all that we import
-# once a target, and has the tests run as a program of 32 bits where this machine can.
+# Systems that are released: packages and tests are vetted for another system and for 32 bits, and the licences of what is linked are found. --long vets and links every
+# target, and runs the tests as 32-bit programs where this machine can.
 step_targets() {
   local targets target notices
   targets=$(scripts/release.sh --targets)
@@ -89,15 +89,14 @@ step_targets() {
   done
   if grep -E 'jimsmart/grobotstxt|apoidea/apoidea' "$notices"; then echo 'the notices name what is not linked'; return 1; fi
   rm "$notices"
-  # shellcheck disable=SC2086 # one word a target
-  compiling go run ./scripts/targets $targets
-  [ $long = 1 ] || return 0
-  # shellcheck disable=SC2086 # one word a folder
+  [ $long = 1 ] || targets='windows/amd64 linux/arm' # each compiles all that we import
   for target in $targets; do
-    echo "vet and link for $target"
-    GOOS=${target%%/*} GOARCH=${target##*/} GOARM=7 go vet $product
-    scripts/release.sh --build-only "$target"
+    echo "vet for $target"
+    # shellcheck disable=SC2086 # one word a folder
+    GOOS=${target%%/*} GOARCH=${target##*/} GOARM=7 compiling go vet $product
+    [ $long = 0 ] || scripts/release.sh --build-only "$target"
   done
+  [ $long = 1 ] || return 0
   case $(go env GOHOSTOS)/$(go env GOHOSTARCH) in
     linux/amd64) GOARCH=386 go test -short -timeout 60m ./crawl/... ./dht/... ./dedup/... ./storage/... ./node ./node/services/crawling ./node/services/jobs ./node/services/records ./node/services/wire ./node/services/subnets ./node/services/handoff ./cmd/... ;;
   esac
@@ -129,14 +128,12 @@ slow_race='/(cmd/apoidea|crawl/link|crawl/worker|dht|dht/p2p|node|node/lab/clust
 
 # Tests with real peers mostly wait: more packages run at once than there are processors.
 cores=$(getconf _NPROCESSORS_ONLN)
-go_test() { compiling go test -exec "$plainly" -p $((2 * cores)) -vet=off -timeout 60m "$@"; }
-# summarized COMMAND...: prints what go test prints, and the slowest tests.
-summarized() { "$@" -json | compiling go run ./scripts/testlog; }
+go_test() { compiling go test -exec "$plainly" -p $((2 * cores)) -vet=off -timeout 60m "$@" | sed '/\[no test files\]$/d'; }
 
 step_test() {
   local mode=(-shuffle=on -count=$count)
   [ $tier != fast ] || mode=()
-  summarized go_test "${mode[@]}" ./...
+  go_test "${mode[@]}" ./...
 }
 
 # Every test runs without the race detector; those of packages that start goroutines run with it as well, without those that it makes too slow (-short).
@@ -153,8 +150,8 @@ step_race() {
   unset APOIDEA_FULL # slow tests run without the race detector
   # With cgo Pebble would take C's zstd, which takes a minute to compile; the product takes the one written in Go.
   # shellcheck disable=SC2046 # package names
-  CGO_ENABLED=1 go_test -json -race -tags pebblegozstd -short -shuffle=on -count=$count \
-    $(go list ./... | grep -Ev "$lone" | if [ $full = 1 ]; then cat; else grep -Ev "$slow_race"; fi) | compiling go run ./scripts/testlog --reasons=false
+  CGO_ENABLED=1 go_test -race -tags pebblegozstd -short -shuffle=on -count=$count \
+    $(go list ./... | grep -Ev "$lone" | if [ $full = 1 ]; then cat; else grep -Ev "$slow_race"; fi)
 }
 
 # Three real peers crawl a served web, one is killed with -9, and every page is fetched.
@@ -165,13 +162,22 @@ step_ordinary() {
   if [ $full = 1 ]; then scripts/ordinary.sh; else scripts/ordinary.sh --quick; fi
 }
 
+# tally FILE: prints what it reads, appends the packages that passed to the file, and counts failures by test.
+tally() {
+  awk -v state="$1" '
+    { print; fflush() }
+    $1 == "ok" { print $2 >>state; fflush(state) }
+    /^ *--- FAIL: / { failed[$3]++ }
+    END { for (name in failed) print "failed " failed[name] " times: " name }'
+}
+
 # run_stress: see --stress above. What has passed is kept by commit and by content of the work tree.
 run_stress() {
   local state load=() status=0 pkgs
   state=${XDG_CACHE_HOME:-$HOME/.cache}/apoidea/stress-$stress-$({ git rev-parse HEAD; git diff HEAD; } | cksum | cut -d' ' -f1)
   mkdir -p "${state%/*}" && touch "$state"
   [ ${#packages[@]} != 0 ] || packages=(./...)
-  pkgs=$(go list "${packages[@]}" | grep -Fxvf <(sed 's|^|github.com/apoidea/apoidea/|' "$state") || true)
+  pkgs=$(go list "${packages[@]}" | grep -Fxvf "$state" || true)
   [ -n "$pkgs" ] || { echo "every package has passed $stress runs"; return; }
   local i
   for ((i = 0; i < cores; i++)); do
@@ -183,9 +189,9 @@ run_stress() {
   local once many
   once=$(grep -E "$lone" <<<"$pkgs" || true) many=$(grep -Ev "$lone" <<<"$pkgs" || true)
   # shellcheck disable=SC2086 # package names
-  [ -z "$once" ] || go_test -json $once | go run ./scripts/testlog --done "$state" || status=1
+  [ -z "$once" ] || go_test $once | tally "$state" || status=1
   # shellcheck disable=SC2086 # package names
-  [ -z "$many" ] || go_test -json -shuffle=on -count="$stress" $many | go run ./scripts/testlog --done "$state" || status=1
+  [ -z "$many" ] || go_test -shuffle=on -count="$stress" $many | tally "$state" || status=1
   return $status
 }
 

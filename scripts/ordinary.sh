@@ -5,12 +5,10 @@
 # was expected. A case that needs what this machine does not allow prints skip. Exit status 1 if any
 # is WRONG.
 #
-#   scripts/ordinary.sh [--quick] [--jobs N] [--responses FILE] [CASE]...      --help lists the cases
+#   scripts/ordinary.sh [--quick] [--jobs N] [CASE]...      --help lists the cases
 #
 # --quick leaves out the slow cases and takes under a minute on two cores. --jobs is the number of
-# cases at once (default 4). --responses is a file of raw responses; its default is
-# ../shared/testdata/web/responses.json beside the repository, without which one case is skipped.
-# KEEP=1 keeps the files of all cases, with the logs of the peers.
+# cases at once (default 4). KEEP=1 keeps the files of all cases, with the logs of the peers.
 . "$(dirname "$0")/lib.sh"
 
-trial ordinary --responses "$root/../shared/testdata/web/responses.json" "$@"
+trial ordinary "$@"

@@ -116,13 +116,9 @@ func route(on bool) error {
 }
 
 // upApart makes one ring out of two halves.
-func (t *trial) upApart(ctx context.Context) error {
-	if err := route(true); err != nil {
-		return err
-	}
-	if err := t.names(ctx); err != nil {
-		return err
-	}
+func (t *trial) upApart(ctx context.Context) {
+	harness.Check(route(true))
+	harness.Check(t.names(ctx))
 	spaces := spaceNames(t.spaces)
 	entry := ""
 	for half := 1; half <= 2; half++ {
@@ -133,55 +129,37 @@ func (t *trial) upApart(ctx context.Context) error {
 		if entry != "" {
 			args = append(args, "--bootstrap", entry)
 		}
-		if err := r.up(ctx, t.sc.peers/2, args...); err != nil {
-			return fmt.Errorf("half %d: %w", half, err)
-		}
+		harness.Check(r.up(ctx, t.sc.peers/2, args...))
 		if half == 1 {
-			s, err := r.status(ctx, 1)
-			if err != nil || len(s.Addrs) == 0 {
-				return fmt.Errorf("half 1 has no address to join by: %w", err)
+			s := harness.Must(r.status(ctx, 1))
+			if len(s.Addrs) == 0 {
+				harness.Check(errors.New("half 1 has no address to join by"))
 			}
 			entry = s.Addrs[0]
 		}
 	}
 	t.ring, t.waiter = t.all[0], 1+t.rng.IntN(t.sc.peers/2)
-	_, err := t.ring.closed(ctx, t.waiter, t.sc.peers, settleTime)
-	return err
+	_ = harness.Must(t.ring.closed(ctx, t.waiter, t.sc.peers, settleTime))
 }
 
 // partition parts the halves for a while, and has the bounds hold from when the ring is whole again
 // and the leases of before have ended.
-func (t *trial) partition(ctx context.Context) error {
-	if err := t.web.until(ctx, 0.1); err != nil {
-		return err
-	}
+func (t *trial) partition(ctx context.Context) {
+	harness.Check(t.web.until(ctx, 0.1))
 	before := t.web.look()
-	if err := route(false); err != nil {
-		return err
-	}
+	harness.Check(route(false))
 	err := harness.Sleep(ctx, partTime)
-	if heal := route(true); heal != nil {
-		return heal
-	}
-	if err != nil {
-		return err
-	}
+	harness.Check(errors.Join(route(true), err))
 	during := t.web.requests()
 	t.Say("halves from %d to %d of %d requests", before.Totals.Requests, during, t.web.whole())
 	if before.Totals.Overlaps > 0 {
 		t.Blame("overlaps %d before the partition", before.Totals.Overlaps)
 	}
-	took, err := t.ring.closed(ctx, t.waiter, t.members, time.Minute)
-	if err != nil {
-		return err
-	}
+	took := harness.Must(t.ring.closed(ctx, t.waiter, t.members, time.Minute))
 	t.Say("ring closed in %.1f s", took.Seconds())
-	if err := harness.Sleep(ctx, leaseTime); err != nil {
-		return err
-	}
+	harness.Check(harness.Sleep(ctx, leaseTime))
 	t.stillCrawling()
 	t.heal()
-	return nil
 }
 
 // slowLine is what a line of a half lets through: less than its peers would use, so that packets
@@ -189,25 +167,18 @@ func (t *trial) partition(ctx context.Context) error {
 const slowLine = "rate 2mbit burst 16kb latency 300ms"
 
 // slowLines has both lines slow for a while.
-func (t *trial) slowLines(ctx context.Context) error {
-	if err := t.web.until(ctx, 0.1); err != nil {
-		return err
-	}
+func (t *trial) slowLines(ctx context.Context) {
+	harness.Check(t.web.until(ctx, 0.1))
 	before := t.web.requests()
 	for half := 1; half <= 2; half++ { // what comes, and what goes
 		for _, words := range []string{"tc qdisc add dev " + fmt.Sprint("half", half), "ip netns exec " + spaceNames(t.spaces)[half] + " tc qdisc add dev line"} {
-			if err := system(ctx, words+" root tbf "+slowLine); err != nil {
-				return err
-			}
+			harness.Check(system(ctx, words+" root tbf "+slowLine))
 		}
 	}
-	if err := harness.Sleep(ctx, partTime); err != nil {
-		return err
-	}
+	harness.Check(harness.Sleep(ctx, partTime))
 	t.Say("slow from %d to %d of %d requests", before, t.web.requests(), t.web.whole())
 	t.stillCrawling()
-	_, err := t.ring.closed(ctx, t.waiter, t.members, settleTime)
-	return err
+	_ = harness.Must(t.ring.closed(ctx, t.waiter, t.members, settleTime))
 }
 
 // heal notes what was up to now and has the web count anew.
@@ -219,50 +190,16 @@ func (t *trial) heal() {
 // leaseTime is a lease's TTL and what it takes to hear of its end.
 const leaseTime = 10 * time.Second
 
-// names answers questions for the addresses of the web's hosts until ctx ends: the peers have no
-// loopback in common with it.
+// names answers queries for the addresses of the web's hosts, h<n> of any domain, until ctx ends:
+// the peers have no loopback in common with it.
 func (t *trial) names(ctx context.Context) error {
-	conn, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp", webAddr+":53")
-	if err != nil {
-		return fmt.Errorf("name server: %w", err)
-	}
-	context.AfterFunc(ctx, func() { _ = conn.Close() })
-	t.group.Go(func() {
-		buf := make([]byte, 512)
-		for {
-			n, from, err := conn.ReadFrom(buf)
-			if err != nil {
-				return
-			}
-			if answer := answerName(buf[:n]); answer != nil {
-				_, _ = conn.WriteTo(answer, from) // whoever asked asks again
-			}
+	_, err := harness.ServeDNS(ctx, &t.group, webAddr+":53", func(name string) net.IP {
+		label, _, _ := strings.Cut(name, ".")
+		n, err := strconv.Atoi(strings.TrimPrefix(label, "h"))
+		if err != nil {
+			return nil
 		}
+		return siteAddr(n)
 	})
-	return nil
-}
-
-// answerName answers a question of one name (RFC 1035, section 4.1): for A of h<n>.anything the
-// address of that host, else that there is none.
-func answerName(question []byte) []byte {
-	const header = 12
-	end := header
-	for end < len(question) && question[end] != 0 {
-		end += int(question[end]) + 1
-	}
-	end += 5 // the root label, type and class
-	if len(question) < header || end > len(question) {
-		return nil
-	}
-	answer := append([]byte(nil), question[:end]...)
-	answer[2], answer[3] = 0x84|question[2]&1, 0x80 // an answer, authoritative, no error
-	copy(answer[4:header], []byte{0, 1, 0, 0, 0, 0, 0, 0})
-	label := string(question[header+1 : header+1+int(question[header])])
-	n, err := strconv.Atoi(strings.TrimPrefix(label, "h"))
-	if typeA := question[end-4] == 0 && question[end-3] == 1; !typeA || err != nil {
-		return answer
-	}
-	answer[7] = 1
-	answer = append(answer, 0xc0, header, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4) // the name of the question, A, IN, a minute, four bytes
-	return append(answer, siteAddr(n)...)
+	return err
 }

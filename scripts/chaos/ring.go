@@ -75,24 +75,25 @@ func (r *ring) peerDir(i int) string { return filepath.Join(r.dir, "peer"+strcon
 // client asks peer i.
 func (r *ring) client(i int) *control.Client { return control.NewClient(harness.Socket(r.peerDir(i))) }
 
-func (r *ring) status(ctx context.Context, i int) (*control.Status, error) {
-	cl := r.client(i)
-	defer cl.Close()
-	ctx, cancel := context.WithTimeout(ctx, askFor)
-	defer cancel()
-	return cl.Status(ctx, false)
-}
-
 // askFor bounds the wait for one answer of a peer.
 const askFor = 10 * time.Second
 
-// walk goes round the ring from peer i.
-func (r *ring) walk(ctx context.Context, i int) (*control.Ring, error) {
+// ask asks peer i one thing.
+func ask[T any](ctx context.Context, r *ring, i int, call func(cl *control.Client, ctx context.Context) (T, error)) (T, error) {
 	cl := r.client(i)
 	defer cl.Close()
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	return cl.Ring(ctx)
+	return call(cl, ctx)
+}
+
+func (r *ring) status(ctx context.Context, i int) (*control.Status, error) {
+	return ask(ctx, r, i, func(cl *control.Client, ctx context.Context) (*control.Status, error) { return cl.Status(ctx, false) })
+}
+
+// walk goes round the ring from peer i.
+func (r *ring) walk(ctx context.Context, i int) (*control.Ring, error) {
+	return ask(ctx, r, i, (*control.Client).Ring)
 }
 
 // closed waits until peer i walks a closed ring of n, and says how long that took.
@@ -130,23 +131,20 @@ func (r *ring) order(ctx context.Context, i int) ([]int, error) {
 	return order, nil
 }
 
-// hosts lists what the ring knows of hosts.
-func (r *ring) hosts(ctx context.Context, i int) ([]control.HostLine, error) {
-	cl := r.client(i)
-	defer cl.Close()
-	var lines []control.HostLine
-	err := cl.Hosts(ctx, true, func(h control.HostLine) error {
-		lines = append(lines, h)
-		return nil
+// hosts lists the hosts of the ring.
+func (r *ring) hosts(ctx context.Context, i int) (lines []control.HostLine, err error) {
+	return ask(ctx, r, i, func(cl *control.Client, ctx context.Context) ([]control.HostLine, error) {
+		err := cl.Hosts(ctx, true, func(h control.HostLine) error {
+			lines = append(lines, h)
+			return nil
+		})
+		return lines, err
 	})
-	return lines, err
 }
 
 // jobOwner is the peer that keeps the first job, 0 if that is not known.
 func (r *ring) jobOwner(ctx context.Context, i int) int {
-	cl := r.client(i)
-	defer cl.Close()
-	jobs, err := cl.Jobs(ctx)
+	jobs, err := ask(ctx, r, i, (*control.Client).Jobs)
 	if err != nil || len(jobs) == 0 {
 		return 0
 	}

@@ -29,8 +29,8 @@ type scenario struct {
 	strangers bool
 	harmsAll  bool // no peer is left to wait for the end
 	apart     bool // the peers live in network namespaces
-	up        func(t *trial, ctx context.Context) error
-	fault     func(t *trial, ctx context.Context) error
+	// up makes the ring, and fault does the harm; both end by harness.Check.
+	up, fault func(t *trial, ctx context.Context)
 }
 
 // The webs: what the crawl of one takes at least is pages x delay. Some five thousand pages in 15
@@ -110,12 +110,12 @@ func init() {
 	}
 }
 
-func (t *trial) nothing(ctx context.Context) error { return t.web.until(ctx, 0.5) }
+func (t *trial) nothing(ctx context.Context) { harness.Check(t.web.until(ctx, 0.5)) }
 
 // moment waits for a moment of the crawl: far enough in that every peer has work, not so late that
 // none is left.
-func (t *trial) moment(ctx context.Context) error {
-	return t.web.until(ctx, 0.1+0.55*t.rng.Float64())
+func (t *trial) moment(ctx context.Context) {
+	harness.Check(t.web.until(ctx, 0.1+0.55*t.rng.Float64()))
 }
 
 // others are the peers but the waiter, shuffled.
@@ -131,38 +131,30 @@ func (t *trial) others() []int {
 }
 
 // kill ends peers as a crash does, and says when.
-func (t *trial) kill(peers ...int) error {
+func (t *trial) kill(peers ...int) {
 	t.kills = append(t.kills, time.Now())
 	t.members -= len(peers)
-	return t.ring.signal(syscall.SIGKILL, peers...)
+	harness.Check(t.ring.signal(syscall.SIGKILL, peers...))
 }
 
 // settleTime is how long a ring may take to close after a change.
 const settleTime = 30 * time.Second
 
 // settle waits until the ring is closed again with those that are left.
-func (t *trial) settle(ctx context.Context) error {
-	took, err := t.ring.closed(ctx, t.waiter, t.members, settleTime)
-	if err == nil {
-		t.Say("ring closed in %.1f s", took.Seconds())
-	}
-	return err
+func (t *trial) settle(ctx context.Context) {
+	took := harness.Must(t.ring.closed(ctx, t.waiter, t.members, settleTime))
+	t.Say("ring closed in %.1f s", took.Seconds())
 }
 
 // killOne kills any peer, in every other trial one that owns hosts, in every fourth the one that
 // keeps the job.
-func (t *trial) killOne(ctx context.Context) error {
+func (t *trial) killOne(ctx context.Context) {
 	victims := t.others()
-	if err := t.moment(ctx); err != nil {
-		return err
-	}
+	t.moment(ctx)
 	victim, what := victims[0], ""
 	switch t.seed % 4 {
 	case 1, 3:
-		held, err := t.held(ctx, func(h control.HostLine) string { return h.Owner })
-		if err != nil {
-			return err
-		}
+		held := t.held(ctx, func(h control.HostLine) string { return h.Owner })
 		victim = slices.MaxFunc(victims, func(a, b int) int { return min(held[a], 1) - min(held[b], 1) })
 	case 2:
 		if o := t.ring.jobOwner(ctx, t.waiter); o != 0 && o != t.waiter {
@@ -170,60 +162,44 @@ func (t *trial) killOne(ctx context.Context) error {
 		}
 	}
 	t.Say("peer %d%s killed after %d of %d requests", victim, what, t.web.requests(), t.web.whole())
-	if err := t.kill(victim); err != nil {
-		return err
-	}
-	return t.settle(ctx)
+	t.kill(victim)
+	t.settle(ctx)
 }
 
 // held counts hosts with pages left by the peer that of names.
-func (t *trial) held(ctx context.Context, of func(control.HostLine) string) (map[int]int, error) {
-	lines, err := t.ring.hosts(ctx, t.waiter)
-	if err != nil {
-		return nil, err
-	}
+func (t *trial) held(ctx context.Context, of func(control.HostLine) string) map[int]int {
+	lines := harness.Must(t.ring.hosts(ctx, t.waiter))
 	held := make(map[int]int)
 	for _, h := range lines {
 		if h.Pending > 0 {
 			held[t.ring.names[of(h)]]++
 		}
 	}
-	return held, nil
+	return held
 }
 
-func (t *trial) killTwo(ctx context.Context) error {
-	order, err := t.ring.order(ctx, t.waiter)
-	if err != nil {
-		return err
-	}
-	if err := t.moment(ctx); err != nil {
-		return err
-	}
+func (t *trial) killTwo(ctx context.Context) {
+	order := harness.Must(t.ring.order(ctx, t.waiter))
+	t.moment(ctx)
 	first := 1 + t.rng.IntN(len(order)-2) // the waiter is at 0
 	t.Say("neighbours %d and %d killed after %d of %d requests", order[first], order[first+1], t.web.requests(), t.web.whole())
-	if err := t.kill(order[first], order[first+1]); err != nil {
-		return err
-	}
-	return t.settle(ctx)
+	t.kill(order[first], order[first+1])
+	t.settle(ctx)
 }
 
-func (t *trial) leaveHalf(ctx context.Context) error {
+func (t *trial) leaveHalf(ctx context.Context) {
 	leaving := t.others()[:t.sc.peers/2]
-	if err := t.web.until(ctx, 0.15); err != nil {
-		return err
-	}
+	harness.Check(t.web.until(ctx, 0.15))
 	begin, slowest := t.web.requests(), time.Duration(0)
 	for _, i := range leaving {
 		at := time.Now()
-		if err := t.ring.cluster(ctx, "leave", strconv.Itoa(i)); err != nil {
-			return err
-		}
+		harness.Check(t.ring.cluster(ctx, "leave", strconv.Itoa(i)))
 		slowest = max(slowest, time.Since(at))
 		t.members--
 	}
 	t.Say("peers %v left from %d to %d of %d requests, the slowest in %.1f s", leaving, begin, t.web.requests(), t.web.whole(), slowest.Seconds())
 	t.stillCrawling()
-	return t.settle(ctx)
+	t.settle(ctx)
 }
 
 // stillCrawling says if a fault outlasted the crawl that it was to disturb.
@@ -239,27 +215,23 @@ const (
 	stoppedQuick = 12 * time.Second
 )
 
-func (t *trial) stopOwner(ctx context.Context) error {
-	return t.stop(ctx, "owner", func(h control.HostLine) bool { return h.Worker != h.Owner }, func(h control.HostLine) string { return h.Owner })
+func (t *trial) stopOwner(ctx context.Context) {
+	t.stop(ctx, "owner", func(h control.HostLine) string { return h.Owner })
 }
 
-func (t *trial) stopWorker(ctx context.Context) error {
-	return t.stop(ctx, "worker", func(h control.HostLine) bool { return h.Worker != h.Owner }, func(h control.HostLine) string { return h.Worker })
+func (t *trial) stopWorker(ctx context.Context) {
+	t.stop(ctx, "worker", func(h control.HostLine) string { return h.Worker })
 }
 
-// stop stops the peer that most of the fitting hosts name, for a while.
-func (t *trial) stop(ctx context.Context, what string, fits func(control.HostLine) bool, of func(control.HostLine) string) error {
-	if err := t.web.until(ctx, 0.1+0.1*t.rng.Float64()); err != nil {
-		return err
-	}
-	lines, err := t.ring.hosts(ctx, t.waiter)
-	if err != nil {
-		return err
-	}
+// stop stops for a while the peer that is named by most of the hosts which another peer crawls than
+// their owner.
+func (t *trial) stop(ctx context.Context, what string, of func(control.HostLine) string) {
+	harness.Check(t.web.until(ctx, 0.1+0.1*t.rng.Float64()))
+	lines := harness.Must(t.ring.hosts(ctx, t.waiter))
 	fitting, held := make(map[int]int), make(map[int]int)
 	for _, h := range lines {
 		held[t.ring.names[of(h)]]++
-		if fits(h) {
+		if h.Worker != h.Owner {
 			fitting[t.ring.names[of(h)]]++
 		}
 	}
@@ -269,74 +241,48 @@ func (t *trial) stop(ctx context.Context, what string, fits func(control.HostLin
 		d = stoppedQuick
 	}
 	t.Say("%s %d (%d hosts, %d of them with another) stopped for %v after %d of %d requests", what, victim, held[victim], fitting[victim], d, t.web.requests(), t.web.whole())
-	if err := t.ring.signal(syscall.SIGSTOP, victim); err != nil {
-		return err
-	}
+	harness.Check(t.ring.signal(syscall.SIGSTOP, victim))
 	// It goes on in any case, since a stopped process does not end.
-	err = harness.Sleep(ctx, d)
-	if err = errors.Join(err, t.ring.signal(syscall.SIGCONT, victim)); err != nil {
-		return err
-	}
+	err := harness.Sleep(ctx, d)
+	harness.Check(errors.Join(err, t.ring.signal(syscall.SIGCONT, victim)))
 	if !t.quick {
 		t.stillCrawling()
 	}
-	return t.settle(ctx)
+	t.settle(ctx)
 }
 
-func (t *trial) restartAll(ctx context.Context) error {
-	if err := t.moment(ctx); err != nil {
-		return err
-	}
+func (t *trial) restartAll(ctx context.Context) {
+	t.moment(ctx)
 	order := append(t.others(), t.waiter)
 	t.rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	t.Say("all killed after %d of %d requests, started as %v", t.web.requests(), t.web.whole(), order)
-	if err := t.ring.signal(syscall.SIGKILL, order...); err != nil {
-		return err
-	}
+	harness.Check(t.ring.signal(syscall.SIGKILL, order...))
 	for _, i := range order {
-		if err := harness.Sleep(ctx, time.Duration(t.rng.Int64N(int64(time.Second)))); err != nil {
-			return err
-		}
-		if err := t.ring.cluster(ctx, "start", strconv.Itoa(i)); err != nil {
-			return err
-		}
+		harness.Check(harness.Sleep(ctx, time.Duration(t.rng.Int64N(int64(time.Second)))))
+		harness.Check(t.ring.cluster(ctx, "start", strconv.Itoa(i)))
 	}
-	return t.settle(ctx)
+	t.settle(ctx)
 }
 
-func (t *trial) turnover(ctx context.Context) error {
-	if err := t.web.until(ctx, 0.1); err != nil {
-		return err
-	}
+func (t *trial) turnover(ctx context.Context) {
+	harness.Check(t.web.until(ctx, 0.1))
 	begin := t.web.requests()
 	victims := t.others()[:t.sc.peers/4]
 	slowest := time.Duration(0)
 	for i, victim := range victims {
-		if err := t.kill(victim); err != nil {
-			return err
-		}
-		if err := harness.Sleep(ctx, time.Duration(t.rng.Int64N(int64(3*time.Second)))); err != nil {
-			return err
-		}
-		took, err := t.addOne(ctx, t.sc.peers+i+1)
-		if err != nil {
-			return err
-		}
+		t.kill(victim)
+		harness.Check(harness.Sleep(ctx, time.Duration(t.rng.Int64N(int64(3*time.Second)))))
+		took := t.addOne(ctx, t.sc.peers+i+1)
 		slowest = max(slowest, took)
-		if _, err := t.ring.closed(ctx, t.waiter, t.members, settleTime); err != nil {
-			return err
-		}
-		if err := harness.Sleep(ctx, 5*time.Second); err != nil {
-			return err
-		}
+		_ = harness.Must(t.ring.closed(ctx, t.waiter, t.members, settleTime))
+		harness.Check(harness.Sleep(ctx, 5*time.Second))
 	}
 	t.Say("%v killed and as many joined (slowest %.1f s) from %d to %d of %d requests", victims, slowest.Seconds(), begin, t.web.requests(), t.web.whole())
 	t.stillCrawling()
-	return nil
 }
 
 // addOne starts a new peer, the next number, and says how long it took to serve.
-func (t *trial) addOne(ctx context.Context, number int) (time.Duration, error) {
+func (t *trial) addOne(ctx context.Context, number int) time.Duration {
 	begin := time.Now()
 	added := make(chan error, 1)
 	go func() { added <- t.ring.cluster(ctx, "add", "1") }() // ends with ctx, and is waited for below
@@ -344,39 +290,31 @@ func (t *trial) addOne(ctx context.Context, number int) (time.Duration, error) {
 	for took == 0 {
 		select {
 		case err := <-added:
-			if err != nil {
-				return 0, err
-			}
+			harness.Check(err)
 			added <- nil
 		default:
 		}
 		if s, err := t.ring.status(ctx, number); err == nil && s.State != "joining" {
 			took = time.Since(begin)
 		} else if err := harness.Sleep(ctx, 50*time.Millisecond); err != nil {
-			return 0, fmt.Errorf("peer %d does not serve: %w", number, errors.Join(err, <-added))
+			harness.Check(fmt.Errorf("peer %d does not serve: %w", number, errors.Join(err, <-added)))
 		}
 	}
 	t.members++
-	if err := <-added; err != nil {
-		return 0, err
-	}
-	return took, t.ring.learn(ctx, number)
+	harness.Check(<-added)
+	harness.Check(t.ring.learn(ctx, number))
+	return took
 }
 
 // joinTime bounds the time from the start of a peer's process until it serves, in a ring of
 // sixteen.
 const joinTime = 5 * time.Second
 
-func (t *trial) join(ctx context.Context) error {
-	if err := t.web.until(ctx, 0.1); err != nil {
-		return err
-	}
+func (t *trial) join(ctx context.Context) {
+	harness.Check(t.web.until(ctx, 0.1))
 	slowest := time.Duration(0)
 	for i := range 4 {
-		took, err := t.addOne(ctx, t.sc.peers+i+1)
-		if err != nil {
-			return err
-		}
+		took := t.addOne(ctx, t.sc.peers+i+1)
 		slowest = max(slowest, took)
 	}
 	t.Say("4 peers joined, the slowest served after %.1f s (bound %.0f)", slowest.Seconds(), joinTime.Seconds())
@@ -384,5 +322,5 @@ func (t *trial) join(ctx context.Context) error {
 		t.Blame("a join took %.1f s", slowest.Seconds())
 	}
 	t.stillCrawling()
-	return t.settle(ctx)
+	t.settle(ctx)
 }

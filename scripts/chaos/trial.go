@@ -101,18 +101,18 @@ func (t *trial) run(ctx context.Context) error {
 			r.end()
 		}
 	}()
-	if err := t.sc.up(t, ctx); err != nil {
+	if err := harness.Try(func() { t.sc.up(t, ctx) }); err != nil {
 		return err
 	}
 	return t.crawlAndJudge(ctx, begin)
 }
 
 // up makes a ring of the scenario's size.
-func (t *trial) up(ctx context.Context) error {
+func (t *trial) up(ctx context.Context) {
 	t.ring = &ring{dir: filepath.Join(t.dir, "r")}
 	t.all = []*ring{t.ring}
 	t.waiter = 1 + t.rng.IntN(t.sc.peers)
-	return t.ring.up(ctx, t.sc.peers, t.peerArgs()...)
+	harness.Check(t.ring.up(ctx, t.sc.peers, t.peerArgs()...))
 }
 
 // peerArgs are what all peers are started with. Peers of one machine are equally near to a site, so
@@ -130,7 +130,7 @@ func (t *trial) crawlAndJudge(ctx context.Context, begin time.Time) error {
 	if err := t.post(ctx); err != nil {
 		return err
 	}
-	if err := t.sc.fault(t, ctx); err != nil {
+	if err := harness.Try(func() { t.sc.fault(t, ctx) }); err != nil {
 		t.Blame("%v", err)
 	}
 	if err := t.finish(ctx); err != nil {

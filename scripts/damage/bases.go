@@ -27,43 +27,26 @@ type bases struct {
 	bare  map[string]bool
 }
 
-func makeBases(ctx context.Context, o *options, w *harness.Web) (*bases, error) {
+func makeBases(ctx context.Context, o *options, w *harness.Web) *bases {
 	seed := []string{fmt.Sprintf("http://h0.web.localhost:%d/", o.port), "--scope", fmt.Sprintf("*.web.localhost:%d", o.port)}
-	b := &bases{web: w, sound: filepath.Join(o.work, "sound"), killed: filepath.Join(o.work, "killed"), seed: seed}
+	b := &bases{web: w, sound: filepath.Join(o.work, "sound"), killed: filepath.Join(o.work, "killed"), seed: seed, bare: make(map[string]bool)}
 	slow := append([]string{"--delay", "15ms"}, seed...)
 	for _, archive := range []string{"gzip", "zstd", "none"} { // some tables, several archive files of all kinds
-		if err := b.until(ctx, b.sound, 60, syscall.SIGTERM, append([]string{"--archive", archive}, slow...)...); err != nil {
-			return nil, err
-		}
+		b.until(ctx, b.sound, 60, syscall.SIGTERM, append([]string{"--archive", archive}, slow...)...)
 	}
-	if out, err := apoidea(ctx, runArgs(b.sound, append([]string{"--delay", "0"}, seed...)...)...); err != nil {
-		return nil, fmt.Errorf("%w: %s", err, out)
-	}
-	if err := b.until(ctx, b.killed, 120, syscall.SIGKILL, slow...); err != nil {
-		return nil, err
-	}
-	if err := os.Remove(harness.Socket(b.killed)); err != nil { // which cannot be copied
-		return nil, err
-	}
-	pages, err := readArchive(b.sound)
-	if err != nil {
-		return nil, err
-	}
-	b.pages = pages
-	urls, err := outcomes(ctx, b.sound)
-	if err != nil {
-		return nil, err
-	}
-	b.bare = make(map[string]bool)
-	for url := range urls {
-		if _, ok := pages[url]; !ok {
+	harness.Must(apoidea(ctx, runArgs(b.sound, append([]string{"--delay", "0"}, seed...)...)...))
+	b.until(ctx, b.killed, 120, syscall.SIGKILL, slow...)
+	harness.Check(os.Remove(harness.Socket(b.killed))) // which cannot be copied
+	b.pages = harness.Must(readArchive(b.sound))
+	for url := range harness.Must(outcomes(ctx, b.sound)) {
+		if _, ok := b.pages[url]; !ok {
 			b.bare[url] = true
 		}
 	}
-	if len(pages) < 100 {
-		return nil, fmt.Errorf("%d pages only", len(pages))
+	if len(b.pages) < 100 {
+		harness.Check(fmt.Errorf("%d pages only", len(b.pages)))
 	}
-	return b, nil
+	return b
 }
 
 func runArgs(dir string, more ...string) []string {
@@ -71,19 +54,17 @@ func runArgs(dir string, more ...string) []string {
 }
 
 // until runs a peer until the site has met so many requests more, and then sends it a signal.
-func (b *bases) until(ctx context.Context, dir string, more int64, signal syscall.Signal, args ...string) error {
+func (b *bases) until(ctx context.Context, dir string, more int64, signal syscall.Signal, args ...string) {
 	before := b.requests()
 	cmd := exec.CommandContext(ctx, "apoidea", runArgs(dir, args...)...)
-	if err := cmd.Start(); err != nil {
-		return err
-	}
+	harness.Check(cmd.Start())
 	for b.requests() < before+more && harness.Sleep(ctx, 10*time.Millisecond) == nil {
 	}
 	_ = cmd.Process.Signal(signal)
 	if err := cmd.Wait(); err == nil {
-		return errors.New("the crawl was over too soon to be broken off")
+		harness.Check(errors.New("the crawl was over too soon to be broken off"))
 	}
-	return ctx.Err()
+	harness.Check(ctx.Err())
 }
 
 // requests is how many the site has met, those for robots.txt left out.

@@ -61,8 +61,8 @@ func (o *options) run(ctx context.Context, names []string) (fine bool, err error
 	if err != nil {
 		return false, err
 	}
-	b, err := makeBases(ctx, o, w)
-	if err != nil {
+	var b *bases
+	if err := harness.Try(func() { b = makeBases(ctx, o, w) }); err != nil {
 		return false, fmt.Errorf("a sound data directory: %w", err)
 	}
 	fmt.Printf("%d pages in the archive, %d URLs without a page\n%-34s %-9s %-9s %6s %6s %6s  %s\n", len(b.pages), len(b.bare), "damage", "check", "repair", "asked", "may", "lost", "")

@@ -35,7 +35,8 @@ func (t *trial) runRing(ctx context.Context, o *options, b *bases, number int) *
 	ctx, cancel := context.WithTimeout(ctx, ringTime)
 	defer cancel()
 	before := b.requests()
-	if err := t.crawlRing(ctx, r, b, filepath.Join(o.work, fmt.Sprintf("r%d", number))); err != nil {
+	work := filepath.Join(o.work, fmt.Sprintf("r%d", number))
+	if err := harness.Try(func() { t.crawlRing(ctx, r, b, work) }); err != nil {
 		r.fail("%v", err)
 	}
 	if r.asked = int(b.requests() - before); r.asked > r.may {
@@ -45,62 +46,40 @@ func (t *trial) runRing(ctx context.Context, o *options, b *bases, number int) *
 	return r
 }
 
-func (t *trial) crawlRing(ctx context.Context, r *result, b *bases, work string) error {
-	if err := os.MkdirAll(work, 0o700); err != nil {
-		return err
-	}
+func (t *trial) crawlRing(ctx context.Context, r *result, b *bases, work string) {
+	harness.Check(os.MkdirAll(work, 0o700))
 	args := append([]string{"--profile", "lab", "--allow-private", "--dashboard", "off", "--delay", "300ms", "--until-idle"}, b.seed...)
 	peers := make([]*harness.Peer, ringPeers)
 	before := b.requests()
 	for i := range peers {
 		more := args
 		if i > 0 {
-			addrs, err := peers[0].Addrs(ctx)
-			if err != nil {
-				return err
-			}
-			more = append([]string{"--bootstrap", addrs[0]}, args...)
+			more = append([]string{"--bootstrap", harness.Must(peers[0].Addrs(ctx))[0]}, args...)
 		}
-		p, err := harness.Start(ctx, work, "p"+strconv.Itoa(i), nil, more...)
-		if err != nil {
-			return err
-		}
-		peers[i] = p
-		if _, err := p.Ready(ctx, true); err != nil {
-			return err
-		}
+		peers[i] = harness.Must(harness.Start(ctx, work, "p"+strconv.Itoa(i), nil, more...))
+		harness.Must(peers[i].Ready(ctx, true))
 	}
 	for b.requests() < before+100 && harness.Sleep(ctx, 10*time.Millisecond) == nil {
 	}
 	hurt := peers[1]
 	hurt.Signal(syscall.SIGKILL)
 	<-hurt.Done
-	if err := t.harm(hurt.Dir); err != nil {
-		return err
-	}
+	harness.Check(t.harm(hurt.Dir))
 	t.mend(ctx, r, hurt.Dir)
-	p, err := harness.Start(ctx, work, "p1", nil, args...) // it finds the ring by what it remembers
-	if err != nil {
-		return err
-	}
-	peers[1] = p
-	urls := make(map[string]string)
+	peers[1] = harness.Must(harness.Start(ctx, work, "p1", nil, args...)) // it finds the ring by what it remembers
 	for _, p := range peers {
 		select {
 		case <-p.Done:
 		case <-ctx.Done():
-			return fmt.Errorf("%s does not end: %w", filepath.Base(p.Dir), ctx.Err())
+			harness.Check(fmt.Errorf("%s does not end: %w", filepath.Base(p.Dir), ctx.Err()))
 		}
 	}
+	urls := make(map[string]string)
 	for _, p := range peers {
 		if p.Err != nil {
-			return fmt.Errorf("%s: %w", filepath.Base(p.Dir), p.Err)
+			harness.Check(p.Ended())
 		}
-		list, err := outcomes(ctx, p.Dir)
-		if err != nil {
-			return err
-		}
-		maps.Copy(urls, list)
+		maps.Copy(urls, harness.Must(outcomes(ctx, p.Dir)))
 	}
 	for url := range b.pages {
 		if o := urls[url]; o != "ok" && o != "duplicate" && o != "noindex" {
@@ -109,5 +88,4 @@ func (t *trial) crawlRing(ctx context.Context, r *result, b *bases, work string)
 			}
 		}
 	}
-	return nil
 }

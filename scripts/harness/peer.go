@@ -107,17 +107,6 @@ func (p *Peer) Addrs(ctx context.Context) ([]string, error) {
 	return nil, errors.New("the peer tells no address")
 }
 
-// Used is the processor time that the process had, and the most memory, in bytes. It has ended.
-func (p *Peer) Used() (cpu time.Duration, most int64) { return Used(p.cmd.ProcessState) }
-
-// Used is the processor time that a process had which has ended, and the most memory, in bytes.
-func Used(s *os.ProcessState) (cpu time.Duration, most int64) {
-	if u, ok := s.SysUsage().(*syscall.Rusage); ok {
-		most = u.Maxrss << 10
-	}
-	return s.UserTime() + s.SystemTime(), most
-}
-
 // Signal sends a signal to the process.
 func (p *Peer) Signal(sig syscall.Signal) { _ = p.cmd.Process.Signal(sig) }
 

@@ -1,11 +1,9 @@
-// Command house prints the size of each package and draws the import diagram.
+// Command house draws the import diagram, docs/architecture.svg.
 //
 //	go run ./scripts/house [--check]
 //
-// The diagram is docs/architecture.svg. With --check it writes nothing, and fails if the diagram is
-// stale, if an import points to a higher layer, if ARCHITECTURE.md names a function that does not
-// exist, or if the product exceeds its size budget. The size is the number of lines of the packages
-// that the program links, without tests and generated code; the budget is in scripts/size-budget.
+// With --check it writes nothing, and fails if the diagram is stale or if an import points to a
+// higher layer or forms a cycle.
 package main
 
 import (
@@ -14,13 +12,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"go/ast"
 	"go/parser"
 	"go/token"
 	"os"
 	"os/exec"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,18 +26,12 @@ const picturePath = "docs/architecture.svg"
 
 func main() {
 	h, err := read()
-	if err == nil {
-		picture := h.draw()
-		linked, listErr := linkedPackages(h.module)
-		switch {
-		case listErr != nil:
-			err = listErr
-		case slices.Contains(os.Args, "--check"):
-			err = errors.Join(h.inOrder(), h.walked(), upToDate(picture), h.withinBudget(linked))
-		default:
-			h.print(linked)
-			err = os.WriteFile(picturePath, picture, 0o644) // a document
-		}
+	switch {
+	case err != nil:
+	case slices.Contains(os.Args, "--check"):
+		err = errors.Join(h.inOrder(), upToDate(h.draw()))
+	default:
+		err = os.WriteFile(picturePath, h.draw(), 0o644) // a document
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "house:", err)
@@ -51,16 +41,13 @@ func main() {
 
 // house is the parsed source. Nothing is type-checked, so files of every operating system count.
 type house struct {
-	module   string           // import path of the module, with a slash at its end
-	rooms    map[string]*room // by directory
-	declared map[string]bool  // functions and methods, as "file name"
+	rooms map[string]*room // by directory
 }
 
 // room is a package.
 type room struct {
-	dir          string
-	files, lines int
-	imports      map[string]bool // directories of imported packages of the product
+	dir     string
+	imports map[string]bool // directories of imported packages of the product
 }
 
 // arrow is an import, of packages named by their directories.
@@ -78,7 +65,7 @@ func read() (*house, error) {
 	}
 	first, _, _ := strings.Cut(string(mod), "\n")
 	module := strings.TrimPrefix(first, "module ") + "/"
-	h := &house{module: module, rooms: make(map[string]*room), declared: make(map[string]bool)}
+	h := &house{rooms: make(map[string]*room)}
 	for name := range strings.FieldsSeq(string(out)) {
 		text, err := os.ReadFile(name)
 		if os.IsNotExist(err) || strings.HasSuffix(name, "_test.go") || strings.HasSuffix(path.Dir(name), "test") {
@@ -103,7 +90,7 @@ func read() (*house, error) {
 
 // take adds one file.
 func (h *house) take(module, name string, text []byte) error {
-	tree, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ParseComments|parser.SkipObjectResolution)
+	tree, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ImportsOnly)
 	if err != nil {
 		return err
 	}
@@ -118,15 +105,6 @@ func (h *house) take(module, name string, text []byte) error {
 		if inside, ok := strings.CutPrefix(p, module); ok {
 			r.imports[inside] = true
 		}
-	}
-	for _, d := range tree.Decls {
-		if f, ok := d.(*ast.FuncDecl); ok {
-			h.declared[name+" "+f.Name.Name] = true
-		}
-	}
-	if !ast.IsGenerated(tree) {
-		r.files++
-		r.lines += bytes.Count(text, []byte("\n"))
 	}
 	return nil
 }
@@ -151,65 +129,6 @@ func (h *house) arrows() []arrow {
 	}
 	slices.SortFunc(all, func(a, b arrow) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
 	return all
-}
-
-// linkedPackages lists the directories of this module's packages that the program links.
-func linkedPackages(module string) (map[string]bool, error) {
-	out, err := exec.CommandContext(context.Background(), "go", "list", "-deps", "./cmd/apoidea").Output()
-	if err != nil {
-		return nil, fmt.Errorf("go list -deps ./cmd/apoidea: %w", err)
-	}
-	linked := make(map[string]bool)
-	for p := range strings.FieldsSeq(string(out)) {
-		if dir, ok := strings.CutPrefix(p, module); ok {
-			linked[dir] = true
-		}
-	}
-	return linked, nil
-}
-
-// size counts the files and lines of the linked packages.
-func (h *house) size(linked map[string]bool) (files, lines int) {
-	for dir := range linked {
-		if r := h.rooms[dir]; r != nil {
-			files, lines = files+r.files, lines+r.lines
-		}
-	}
-	return files, lines
-}
-
-func (h *house) print(linked map[string]bool) {
-	files, lines := h.size(linked)
-	fmt.Printf("product: %d lines in %d files of %d packages\n\n", lines, files, len(linked))
-	all := h.sorted()
-	slices.SortStableFunc(all, func(a, b *room) int { return cmp.Compare(b.lines, a.lines) })
-	for _, r := range all {
-		fmt.Printf("%6d %4d  %s\n", r.lines, r.files, r.dir)
-	}
-}
-
-const budgetPath = "scripts/size-budget"
-
-// withinBudget returns an error if the product has more lines than its budget, or at least 200
-// lines fewer: the budget is lowered after removals, and never raised.
-func (h *house) withinBudget(linked map[string]bool) error {
-	const slack = 200
-	text, err := os.ReadFile(budgetPath)
-	if err != nil {
-		return err
-	}
-	budget, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		return fmt.Errorf("%s: %w", budgetPath, err)
-	}
-	_, lines := h.size(linked)
-	switch {
-	case lines > budget:
-		return fmt.Errorf("the product has %d lines, %d more than the budget of %d in %s", lines, lines-budget, budget, budgetPath)
-	case lines <= budget-slack:
-		return fmt.Errorf("the product has %d lines: lower the budget of %d in %s", lines, budget, budgetPath)
-	}
-	return nil
 }
 
 // floors lists the layers from the top. The four lowest ones do not import each other.
@@ -286,31 +205,6 @@ func reachable(next map[string]map[string]bool, from string) map[string]bool {
 		}
 	}
 	return seen
-}
-
-// walkStop matches a file and a function or method of it, as the request paths of ARCHITECTURE.md
-// name them.
-var walkStop = regexp.MustCompile("`([a-z0-9/_]+\\.go)` `(\\w+)`")
-
-// namedPath matches a package or file of the product that ARCHITECTURE.md names.
-var namedPath = regexp.MustCompile("`((?:cmd|crawl|dht|dedup|node|storage)/[a-z0-9/_.]+)`")
-
-// walked returns an error for each path and function that ARCHITECTURE.md names and that does not
-// exist.
-func (h *house) walked() error {
-	text, err := os.ReadFile("ARCHITECTURE.md")
-	errs := []error{err}
-	for _, name := range namedPath.FindAllStringSubmatch(string(text), -1) {
-		if _, err := os.Stat(name[1]); err != nil {
-			errs = append(errs, fmt.Errorf("ARCHITECTURE.md: %w", err))
-		}
-	}
-	for _, stop := range walkStop.FindAllStringSubmatch(string(text), -1) {
-		if !h.declared[stop[1]+" "+stop[2]] {
-			errs = append(errs, fmt.Errorf("ARCHITECTURE.md: no function %s in %s", stop[2], stop[1]))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 func upToDate(picture []byte) error {

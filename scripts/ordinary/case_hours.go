@@ -3,13 +3,11 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,14 +22,13 @@ var hourCases = []scenario{
 	{name: "dead-bootstrap", words: "--bootstrap of a dead peer, with data that ran alone once", run: deadBootstrap},
 	{name: "copied-identity", words: "a data directory in a ring is copied and started", run: copiedIdentity},
 	{name: "new-addresses", words: "all addresses of two peers are replaced at once", slow: true, run: newAddresses},
-	{name: "first-ctrl-c", words: "the README's first command, in small: Ctrl-C, again, finished", run: func(t *trial) error { return firstCommand(t, syscall.SIGINT, 3, 6, 40) }},
-	{name: "first-kill-9", words: "the same with kill -9 of all processes", run: func(t *trial) error { return firstCommand(t, syscall.SIGKILL, 3, 6, 40) }},
-	{name: "first-ctrl-c-whole", words: "the README's first command, Ctrl-C", slow: true, run: func(t *trial) error { return firstCommand(t, syscall.SIGINT, 8, 24, 100) }},
-	{name: "first-kill-9-whole", words: "the same with kill -9 of all processes", slow: true, run: func(t *trial) error { return firstCommand(t, syscall.SIGKILL, 8, 24, 100) }},
+	{name: "first-ctrl-c", words: "the README's first command, in small: Ctrl-C, again, finished", run: func(t *trial) { firstCommand(t, syscall.SIGINT, 3, 6, 40) }},
+	{name: "first-kill-9", words: "the same with kill -9 of all processes", run: func(t *trial) { firstCommand(t, syscall.SIGKILL, 3, 6, 40) }},
+	{name: "first-ctrl-c-whole", words: "the README's first command, Ctrl-C", slow: true, run: func(t *trial) { firstCommand(t, syscall.SIGINT, 8, 24, 100) }},
+	{name: "first-kill-9-whole", words: "the same with kill -9 of all processes", slow: true, run: func(t *trial) { firstCommand(t, syscall.SIGKILL, 8, 24, 100) }},
 	{name: "volunteer", words: "status and export of a peer that only crawls for others", run: volunteer},
 	{name: "counters", words: "counters against the server's log, also after kill -9", run: counters},
 	{name: "small-start", words: "start of a small crawl of 40 hosts by five peers", run: smallStart},
-	{name: "widths", words: "lists at 80 columns, and plurals", run: widths},
 	{name: "status-line", words: "lines of an idle peer in 65 s", slow: true, run: statusLine},
 }
 
@@ -45,17 +42,15 @@ func (t *trial) members(p *harness.Peer) int {
 }
 
 // address returns an address at which a peer listens.
-func (t *trial) address(p *harness.Peer) (string, error) {
-	s, err := p.Ready(t, true)
-	if err != nil {
-		return "", err
-	}
+func (t *trial) address(p *harness.Peer) string {
+	s := harness.Must(p.Ready(t, true))
 	for _, a := range s.Addrs {
 		if strings.Contains(a, "/tcp/") {
-			return a, nil
+			return a
 		}
 	}
-	return "", fmt.Errorf("no address over TCP in %v", s.Addrs)
+	harness.Check(fmt.Errorf("no address over TCP in %v", s.Addrs))
+	return ""
 }
 
 // stop ends a peer and keeps its records.
@@ -68,26 +63,14 @@ func stop(p *harness.Peer) {
 	p.Kill()
 }
 
-func deadBootstrap(t *trial) error {
-	entry, err := t.up("entry")
-	if err != nil {
-		return err
-	}
-	addr, err := t.address(entry)
-	if err != nil {
-		return err
-	}
+func deadBootstrap(t *trial) {
+	entry := t.up("entry")
+	addr := t.address(entry)
 	stop(entry)
-	alone, err := t.up("p")
-	if err != nil {
-		return err
-	}
+	alone := t.up("p")
 	stop(alone)
 	for _, source := range [][]string{{"--bootstrap", addr}, {"--dns-seed", "no-such-seed.localhost"}} {
-		p, err := t.start("p", source...)
-		if err != nil {
-			return err
-		}
+		p := t.start("p", source...)
 		var log string
 		told := t.within(20*time.Second, func() bool {
 			log = said(p)
@@ -96,43 +79,25 @@ func deadBootstrap(t *trial) error {
 		t.holds(told, "dead "+source[0], tail(strings.TrimSpace(log)), "a warning or an error")
 		if source[0] == "--bootstrap" {
 			port := strings.Split(addr, "/")[4]
-			again, err := t.up("entry", "--listen", "/ip4/127.0.0.1/tcp/"+port)
-			if err != nil {
-				return err
-			}
+			again := t.up("entry", "--listen", "/ip4/127.0.0.1/tcp/"+port)
 			t.want("members when the entry peer is back", map[bool]int{true: 2}[t.within(40*time.Second, func() bool { return t.members(p) == 2 })], 2)
 			stop(again)
 		}
 		stop(p)
 	}
-	return nil
 }
 
-func copiedIdentity(t *trial) error {
-	a, err := t.up("a")
-	if err != nil {
-		return err
-	}
+func copiedIdentity(t *trial) {
+	a := t.up("a")
 	defer a.Kill()
-	addr, err := t.address(a)
-	if err != nil {
-		return err
-	}
-	b, err := t.up("b", "--bootstrap", addr)
-	if err != nil {
-		return err
-	}
+	addr := t.address(a)
+	b := t.up("b", "--bootstrap", addr)
 	defer b.Kill()
 	t.within(20*time.Second, func() bool { return t.members(a) == 2 && t.members(b) == 2 })
 	t.want("members", t.members(a), 2)
-	if text, err := exec.CommandContext(t, "cp", "-a", t.at("b"), t.at("copy")).CombinedOutput(); err != nil {
-		return fmt.Errorf("cp: %w: %s", err, text)
-	}
+	harness.Check(exec.CommandContext(t, "cp", "-a", t.at("b"), t.at("copy")).Run())
 	for _, args := range [][]string{{"--bootstrap", addr}, {}} {
-		c, err := t.start("copy", args...)
-		if err != nil {
-			return err
-		}
+		c := t.start("copy", args...)
 		begin := time.Now()
 		select {
 		case <-c.Done:
@@ -150,25 +115,15 @@ func copiedIdentity(t *trial) error {
 	default:
 		t.Say("the older one runs")
 	}
-	return nil
 }
 
-func newAddresses(t *trial) error {
-	s, err := t.up("s")
-	if err != nil {
-		return err
-	}
-	addr, err := t.address(s)
-	if err != nil {
-		return err
-	}
+func newAddresses(t *trial) {
+	s := t.up("s")
+	addr := t.address(s)
 	names := []string{"a", "b"}
 	peers := []*harness.Peer{s}
 	for _, n := range names {
-		p, err := t.up(n, "--bootstrap", addr)
-		if err != nil {
-			return err
-		}
+		p := t.up(n, "--bootstrap", addr)
 		peers = append(peers, p)
 	}
 	t.within(20*time.Second, func() bool { return t.members(s) == 3 })
@@ -178,10 +133,7 @@ func newAddresses(t *trial) error {
 	}
 	peers = peers[:0]
 	for _, n := range names { // at an address that the others do not know
-		p, err := t.start(n, "--listen", "/ip4/127.0.0.9/tcp/0")
-		if err != nil {
-			return err
-		}
+		p := t.start(n, "--listen", "/ip4/127.0.0.9/tcp/0")
 		defer p.Kill()
 		peers = append(peers, p)
 	}
@@ -189,33 +141,25 @@ func newAddresses(t *trial) error {
 		t.holds(t.within(30*time.Second, func() bool { return strings.Contains(said(p), "WARN") }), names[i]+" alone", tail(strings.TrimSpace(said(p))), "a warning")
 	}
 	port := strings.Split(addr, "/")[4]
-	if s, err = t.start("s", "--listen", "/ip4/127.0.0.1/tcp/"+port); err != nil {
-		return err
-	}
+	s = t.start("s", "--listen", "/ip4/127.0.0.1/tcp/"+port)
 	defer s.Kill()
 	t.within(100*time.Second, func() bool { return t.members(s) == 3 })
 	t.want("members when the entry peer is back", t.members(s), 3)
-	return nil
 }
 
 // firstCommand runs cluster up with a web, interrupts it once pages have come, and repeats it
 // twice.
-func firstCommand(t *trial, sig syscall.Signal, peers, hosts, pages int) error {
+func firstCommand(t *trial, sig syscall.Signal, peers, hosts, pages int) {
 	args := []string{"cluster", "up", "-n", strconv.Itoa(peers), "--web", "--until-idle", "--dir", t.at("cluster")}
 	if hosts != 24 {
 		args = append(args, "--web-hosts", strconv.Itoa(hosts), "--web-pages", strconv.Itoa(pages))
 	}
 	var out bytes.Buffer
 	cmd := t.command(t, args...)
-	log, err := os.Create(t.at("first.log"))
-	if err != nil {
-		return err
-	}
+	log := harness.Must(os.Create(t.at("first.log")))
 	defer log.Close()
 	cmd.Stdout, cmd.Stderr = &out, log
-	if err := cmd.Start(); err != nil {
-		return err
-	}
+	harness.Check(cmd.Start())
 	harness.NotePID(t.dir, "first", cmd.Process.Pid)
 	defer t.killPeers()
 	ended := make(chan struct{})
@@ -244,35 +188,23 @@ func firstCommand(t *trial, sig syscall.Signal, peers, hosts, pages int) error {
 	select {
 	case <-ended:
 	case <-time.After(45 * time.Second):
-		return fmt.Errorf("the first command has not ended 45 s after %v", sig)
+		harness.Check(fmt.Errorf("the first command has not ended 45 s after %v", sig))
 	}
 	_ = os.Remove(t.at("first.pid"))
 	begin := time.Now()
-	second, err := t.apoidea(args...)
-	if err != nil {
-		return err
-	}
+	second := t.apoidea(args...)
 	t.want("repeated: exit status", second.code, 0)
 	t.has("repeated", second.text(), "continued")
 	most := 60 * time.Second
 	t.holds(time.Since(begin) < most, "time", time.Since(begin).Round(time.Second), "under "+most.String())
 	errs := number(second.out, "errors")
 	t.holds(errs >= 0 && errs <= hosts*pages/10, "errors", errs, fmt.Sprintf("at most %d", hosts*pages/10))
-	third, err := t.apoidea(args...)
-	if err != nil {
-		return err
-	}
+	third := t.apoidea(args...)
 	t.want("finished: exit status", third.code, 0)
 	t.has("finished", third.text(), "finished on")
-	kept, err := t.webRecords()
-	if err != nil {
-		return err
-	}
+	kept := t.webRecords()
 	missing := 0
-	truth, err := t.webTruth(hosts, pages)
-	if err != nil {
-		return err
-	}
+	truth := t.webTruth(hosts, pages)
 	for _, u := range truth {
 		if !kept[u] {
 			missing++
@@ -282,40 +214,30 @@ func firstCommand(t *trial, sig syscall.Signal, peers, hosts, pages int) error {
 	t.want("pages of the finished crawl", number(third.text(), "pages?")+number(third.text(), "duplicates?")+max(number(third.text(), "not archived"), 0), len(kept))
 	asked := max(number(third.out, "requests?"), 0) // without a crawl the web's line is not printed
 	t.want("requests to the web", asked, 0)
-	return nil
 }
 
 // webRecords are the URLs of pages that the peers of the trial's cluster have on record.
-func (t *trial) webRecords() (map[string]bool, error) {
+func (t *trial) webRecords() map[string]bool {
 	kept := make(map[string]bool)
-	dirs, err := filepath.Glob(filepath.Join(t.at("cluster"), "peer*"))
-	for _, dir := range dirs {
-		got, exportErr := t.urls(filepath.Join("cluster", filepath.Base(dir)))
-		err = errors.Join(err, exportErr)
-		for u, line := range got {
+	for _, dir := range harness.Must(filepath.Glob(filepath.Join(t.at("cluster"), "peer*"))) {
+		for u, line := range t.urls(filepath.Join("cluster", filepath.Base(dir))) {
 			if line.Outcome == "ok" || line.Outcome == "duplicate" || line.Outcome == "noindex" {
 				kept[u] = true
 			}
 		}
 	}
-	return kept, err
+	return kept
 }
 
 // webTruth are the pages of the web that cluster up serves.
-func (t *trial) webTruth(hosts, pages int) ([]string, error) {
-	text, err := os.ReadFile(filepath.Join(t.at("cluster"), "cluster.json"))
-	if err != nil {
-		return nil, err
-	}
+func (t *trial) webTruth(hosts, pages int) []string {
 	var cluster struct {
 		Port int `json:"web_port"`
 	}
-	if err := json.Unmarshal(text, &cluster); err != nil {
-		return nil, err
-	}
+	harness.Check(json.Unmarshal(harness.Must(os.ReadFile(filepath.Join(t.at("cluster"), "cluster.json"))), &cluster))
 	cfg := webgen.DefaultConfig()
 	cfg.Hosts, cfg.PagesPerHost = hosts, pages
-	return webgen.New(cfg).Truth(webgen.Walk{Port: cluster.Port, MaxDepth: -1}).URLs, nil
+	return webgen.New(cfg).Truth(webgen.Walk{Port: cluster.Port, MaxDepth: -1}).URLs
 }
 
 // killPeers kills the processes of the trial's cluster.
@@ -331,30 +253,18 @@ func (t *trial) killPeers() {
 	}
 }
 
-func volunteer(t *trial) error {
-	s, err := t.serve(func(r *http.Request, host string) string {
+func volunteer(t *trial) {
+	s := t.serve(func(r *http.Request, host string) string {
 		var i int
 		if n, _ := fmt.Sscanf(r.RequestURI, "/p/%d", &i); n != 1 || i > 10 {
 			return ""
 		}
 		return page(fmt.Sprint(host, i), fmt.Sprintf("/p/%d", i+1))
 	})
-	if err != nil {
-		return err
-	}
-	a, err := t.up("a", "--placement", "random")
-	if err != nil {
-		return err
-	}
+	a := t.up("a", "--placement", "random")
 	defer a.Kill()
-	addr, err := t.address(a)
-	if err != nil {
-		return err
-	}
-	w, err := t.up("w", "--placement", "random", "--reachability", "private", "--bootstrap", addr)
-	if err != nil {
-		return err
-	}
+	addr := t.address(a)
+	w := t.up("w", "--placement", "random", "--reachability", "private", "--bootstrap", addr)
 	defer w.Kill()
 	t.within(20*time.Second, func() bool {
 		r, err := a.Client.Ring(t)
@@ -364,37 +274,23 @@ func volunteer(t *trial) error {
 	for i := range 24 {
 		seeds = append(seeds, s.url(fmt.Sprintf("h%d.web", i), "/p/0"))
 	}
-	if r, err := t.apoidea(append([]string{"crawl", "--wait", "--data-dir", t.at("a")}, seeds...)...); err != nil {
-		return err
-	} else if r.code != 0 {
-		t.Blame("crawl: exit status %d: %s", r.code, tail(r.log))
-	}
-	st, err := w.Client.Status(t, false)
-	if err != nil {
-		return err
-	}
+	r := t.apoidea(append([]string{"crawl", "--wait", "--data-dir", t.at("a")}, seeds...)...)
+	t.want("crawl: exit status", r.code, 0)
+	st := harness.Must(w.Client.Status(t, false))
 	t.want("role", st.Role, "worker")
 	t.holds(st.OwnPages > 0, "pages that it fetched", st.OwnPages, "some of 264")
-	r, err := t.apoidea("status", "--data-dir", t.at("w"))
-	if err != nil {
-		return err
-	}
+	r = t.apoidea("status", "--data-dir", t.at("w"))
 	t.want("status: pages of its own", number(r.out, `pages?, .* since start`), st.OwnPages)
 	t.lacks("status", r.out, "whole ring")
-	if r, err = t.apoidea("export", "urls", "--data-dir", t.at("w")); err != nil {
-		return err
-	}
+	r = t.apoidea("export", "urls", "--data-dir", t.at("w"))
 	t.has("export urls", r.log, "--ring")
-	if r, err = t.apoidea("export", "urls", "--ring", "--data-dir", t.at("w")); err != nil {
-		return err
-	}
+	r = t.apoidea("export", "urls", "--ring", "--data-dir", t.at("w"))
 	t.want("export urls --ring: lines", strings.Count(r.out, "\n"), 264+24)
-	return nil
 }
 
-func counters(t *trial) error {
+func counters(t *trial) {
 	const pages = 60
-	s, err := t.serve(func(r *http.Request, host string) string {
+	s := t.serve(func(r *http.Request, host string) string {
 		var i int
 		if n, _ := fmt.Sscanf(r.RequestURI, "/p/%d", &i); n != 1 || i >= pages {
 			return ""
@@ -402,24 +298,15 @@ func counters(t *trial) error {
 		time.Sleep(5 * time.Millisecond)
 		return page(fmt.Sprint(host, i), fmt.Sprintf("/p/%d", (i+1)%pages), fmt.Sprintf("/p/%d", (i*7)%pages))
 	})
-	if err != nil {
-		return err
-	}
 	hosts := []string{"h1.web", "h2.web", "h3.web"}
 	var seeds []string
 	for _, h := range hosts {
 		seeds = append(seeds, s.url(h, "/p/0"))
 	}
-	p, err := t.start("p", append([]string{"--until-idle"}, seeds...)...)
-	if err != nil {
-		return err
-	}
+	p := t.start("p", append([]string{"--until-idle"}, seeds...)...)
 	t.within(20*time.Second, func() bool { return s.total() > 40 })
 	p.Kill()
-	r, err := t.crawl("p", seeds...)
-	if err != nil {
-		return err
-	}
+	r := t.crawl("p", seeds...)
 	distinct := 0
 	for _, h := range hosts {
 		for i := range pages {
@@ -428,40 +315,30 @@ func counters(t *trial) error {
 	}
 	t.want("pages asked", distinct, len(hosts)*pages)
 	t.want("exit status", r.code, 0)
-	got, err := t.urls("p")
-	if err != nil {
-		return err
-	}
+	got := t.urls("p")
 	t.want("records", len(got), distinct)
 	t.has("end line", r.out, "all runs")
 	t.want("fetched again, at most as the server saw", max(number(r.out, "fetched again"), 0) <= s.total()-distinct, true)
-	whole, err := t.crawl("q", seeds...)
+	whole := t.crawl("q", seeds...)
 	t.want("a run without a break: pages in the last line", number(whole.out, "pages"), distinct)
 	t.want("fetched again", max(number(whole.out, "fetched again"), 0), 0)
 	lines := strings.Split(strings.TrimSpace(whole.log), "\n")
 	t.want("pages in the last line of progress", number(lines[len(lines)-1], "pages"), distinct)
-	return err
 }
 
-func smallStart(t *trial) error {
-	s, err := t.serve(func(r *http.Request, host string) string {
+func smallStart(t *trial) {
+	s := t.serve(func(r *http.Request, host string) string {
 		if r.RequestURI == "/robots.txt" {
 			return ""
 		}
 		return page(host)
 	})
-	if err != nil {
-		return err
-	}
 	args := []string{"cluster", "up", "-n", "5", "--until-idle", "--dir", t.at("cluster"), "--allow-private", "--delay", "0"}
 	defer t.killPeers()
 	for i := range 40 {
 		args = append(args, s.url(fmt.Sprintf("h%d.web", i), "/"))
 	}
-	r, err := t.apoidea(args...)
-	if err != nil {
-		return err
-	}
+	r := t.apoidea(args...)
 	t.want("exit status", r.code, 0)
 	t.want("pages in the last line", number(r.out, "pages"), 40)
 	t.lacks("output", r.text(), "WARN")
@@ -472,77 +349,12 @@ func smallStart(t *trial) error {
 			t.lacks(filepath.Base(filepath.Dir(f)), string(text), "WARN")
 		}
 	}
-	return nil
 }
 
-// maxWord is the length from which on a word may make a line longer than the terminal.
-const maxWord = 52
-
-func widths(t *trial) error {
-	s, err := t.pages(map[string]string{"/": page("front")})
-	if err != nil {
-		return err
-	}
-	defer t.killPeers()
-	if r, err := t.apoidea("cluster", "up", "-n", "3", "--dir", t.at("cluster"), "--allow-private", "--delay", "0"); err != nil || r.code != 0 {
-		return fmt.Errorf("cluster up: %v: %w", r, err)
-	}
-	at := []string{"--data-dir", filepath.Join(t.at("cluster"), "peer1")}
-	if _, err := t.apoidea(append([]string{"crawl", "--wait", s.url("h1.web", "/")}, at...)...); err != nil {
-		return err
-	}
-	widest, single := 0, ""
-	for _, command := range [][]string{
-		{"ring"},
-		{"peers"},
-		{"status"},
-		{"status", "--ring"},
-		{"jobs"},
-		{"limits"},
-		{"host", fmt.Sprintf("h1.web.localhost:%d", s.port)},
-		{"why", s.url("h1.web", "/")},
-		{"ring", "lookup", "h1.web.localhost", "--trace"},
-	} {
-		text, err := t.onTerminal(80, append(command, at...)...)
-		if err != nil {
-			t.skip(err.Error())
-			return nil
-		}
-		name := strings.Join(command, " ")
-		for line := range strings.Lines(strings.ReplaceAll(text, "\r", "")) {
-			line = strings.TrimRight(line, "\n")
-			n := len([]rune(line))
-			if slices.ContainsFunc(strings.Fields(line), func(w string) bool { return len(w) >= maxWord }) {
-				continue // an ID, an address or a URL to be copied stays whole
-			}
-			if n > 80 {
-				t.Blame("%s: a line of %d columns, expected 80: %s", name, n, tail(line))
-				continue
-			}
-			widest = max(widest, n)
-			if m := plural.FindString(line); m != "" {
-				single = m
-				t.Blame("%s: %q, expected one as one: %s", name, m, tail(line))
-			}
-		}
-	}
-	t.Say("widest line %d columns", widest)
-	if single == "" {
-		t.Say("no 1 with a plural")
-	}
-	return nil
-}
-
-func statusLine(t *trial) error {
-	p, err := t.up("p")
-	if err != nil {
-		return err
-	}
+func statusLine(t *trial) {
+	p := t.up("p")
 	defer p.Kill()
-	if err := harness.Sleep(t, 65*time.Second); err != nil {
-		return err
-	}
+	harness.Check(harness.Sleep(t, 65*time.Second))
 	n := strings.Count(said(p), "\n")
 	t.holds(n >= 2 && n <= 6, "lines", n, "2 to 6")
-	return nil
 }

@@ -25,14 +25,14 @@ import (
 type scenario struct {
 	name, words string
 	slow        bool // left out with --quick
-	run         func(t *trial) error
+	run         func(t *trial)
 }
 
 var scenarios = slices.Concat(seedCases, siteCases, resultCases, hourCases, commandCases)
 
 // options are the values of the command line.
 type options struct {
-	work, data  string
+	work        string
 	quick, keep bool
 	jobs        int
 	limit       time.Duration
@@ -42,7 +42,6 @@ func main() {
 	o := options{keep: os.Getenv("KEEP") == "1"}
 	flag.BoolVar(&o.quick, "quick", false, "only the fast cases")
 	flag.IntVar(&o.jobs, "jobs", 4, "cases at once")
-	flag.StringVar(&o.data, "responses", "", "FILE of raw responses (responses.json); without it one case is skipped")
 	flag.DurationVar(&o.limit, "limit", 4*time.Minute, "time for one case")
 	flag.Usage = harness.Usage(func(line func(name, words string)) {
 		for _, s := range scenarios {
@@ -92,10 +91,10 @@ func runOne(ctx context.Context, o *options, s scenario) *trial {
 	t := &trial{Context: ctx, options: o, scenario: s, dir: filepath.Join(o.work, s.name), begin: time.Now()}
 	defer t.group.Wait()
 	defer cancel()
-	err := os.MkdirAll(t.dir, 0o755)
-	if err == nil {
-		err = s.run(t)
-	}
+	err := harness.Try(func() {
+		harness.Check(os.MkdirAll(t.dir, 0o755))
+		s.run(t)
+	})
 	if err != nil {
 		t.Blame("%v", err)
 	}

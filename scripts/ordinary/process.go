@@ -1,14 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/textproto"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,7 +39,7 @@ func (t *trial) command(ctx context.Context, args ...string) *exec.Cmd {
 }
 
 // apoidea runs a command to its end.
-func (t *trial) apoidea(args ...string) (*ran, error) { return finish(t.command(t, args...)) }
+func (t *trial) apoidea(args ...string) *ran { return harness.Must(finish(t.command(t, args...))) }
 
 func finish(cmd *exec.Cmd) (*ran, error) {
 	var out, log bytes.Buffer
@@ -67,120 +63,55 @@ func (t *trial) crawlArgs(name string, args ...string) []string {
 }
 
 // crawl has a peer of that name crawl to the end.
-func (t *trial) crawl(name string, args ...string) (*ran, error) {
+func (t *trial) crawl(name string, args ...string) *ran {
 	return t.apoidea(t.crawlArgs(name, args...)...)
 }
 
 // export returns what an export of a peer's data printed.
-func (t *trial) export(name, what string, args ...string) (string, error) {
-	r, err := t.apoidea(append([]string{"export", what, "--data-dir", t.at(name)}, args...)...)
-	if err != nil {
-		return "", err
-	}
+func (t *trial) export(name, what string, args ...string) string {
+	r := t.apoidea(append([]string{"export", what, "--data-dir", t.at(name)}, args...)...)
 	if r.code != 0 {
-		return r.out, fmt.Errorf("export %s: exit status %d: %s", what, r.code, tail(r.log))
+		harness.Check(fmt.Errorf("export %s: exit status %d: %s", what, r.code, tail(r.log)))
 	}
-	return r.out, nil
+	return r.out
 }
 
 // urls are the records of a peer by URL.
-func (t *trial) urls(name string) (map[string]*control.URLLine, error) {
-	out, err := t.export(name, "urls")
+func (t *trial) urls(name string) map[string]*control.URLLine {
 	by := make(map[string]*control.URLLine)
-	return by, errors.Join(err, harness.Records(strings.NewReader(out), func(u *control.URLLine) {
+	harness.Check(harness.Records(strings.NewReader(t.export(name, "urls")), func(u *control.URLLine) {
 		line := *u
 		by[u.URL] = &line
 	}))
-}
-
-// record is one record of a WARC file.
-type record struct {
-	textproto.MIMEHeader
-	block string
-}
-
-func (r *record) target() string { return strings.Trim(r.Get("WARC-Target-URI"), "<>") }
-
-// archive reads the WARC files of a peer, without the product's reader.
-func (t *trial) archive(name string) (all []record, err error) {
-	files, err := filepath.Glob(filepath.Join(t.at(name), "archive", "*.warc.gz"))
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range files {
-		raw, err := os.ReadFile(f)
-		if err != nil {
-			return nil, err
-		}
-		z, err := gzip.NewReader(bytes.NewReader(raw))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", filepath.Base(f), err)
-		}
-		for in := bufio.NewReader(z); ; {
-			r, err := readRecord(in)
-			if errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				return nil, fmt.Errorf("%s: %w", filepath.Base(f), err)
-			}
-			all = append(all, r)
-		}
-	}
-	return all, nil
-}
-
-func readRecord(in *bufio.Reader) (record, error) {
-	version, err := in.ReadString('\n')
-	if err != nil {
-		return record{}, io.EOF
-	}
-	if !strings.HasPrefix(version, "WARC/1.1") {
-		return record{}, fmt.Errorf("a record begins with %q", version)
-	}
-	head, err := textproto.NewReader(in).ReadMIMEHeader()
-	if err != nil {
-		return record{}, err
-	}
-	n, err := strconv.Atoi(head.Get("Content-Length"))
-	if err != nil {
-		return record{}, err
-	}
-	block := make([]byte, n+4) // and two empty lines
-	if _, err := io.ReadFull(in, block); err != nil {
-		return record{}, err
-	}
-	return record{head, string(block[:n])}, nil
+	return by
 }
 
 // responses are the response records of a peer by URL.
-func (t *trial) responses(name string) (map[string]record, error) {
-	all, err := t.archive(name)
-	by := make(map[string]record)
-	for _, r := range all {
+func (t *trial) responses(name string) map[string]*harness.Record {
+	by := make(map[string]*harness.Record)
+	harness.Check(harness.ReadArchive(t.at(name), func(r *harness.Record) error {
 		if r.Get("WARC-Type") == "response" {
-			by[r.target()] = r
+			by[r.Target()] = r
 		}
-	}
-	return by, err
+		return nil
+	}))
+	return by
 }
 
 // start runs a peer that goes on. The caller ends it.
-func (t *trial) start(name string, args ...string) (*harness.Peer, error) {
-	return harness.Start(t, t.dir, name, []string{"HOME=" + t.dir, "GOMAXPROCS=2"},
-		append([]string{"--allow-private", "--delay", "0", "--dashboard", "off", "--log-level", "warn"}, args...)...)
+func (t *trial) start(name string, args ...string) *harness.Peer {
+	return harness.Must(harness.Start(t, t.dir, name, []string{"HOME=" + t.dir, "GOMAXPROCS=2"},
+		append([]string{"--allow-private", "--delay", "0", "--dashboard", "off", "--log-level", "warn"}, args...)...))
 }
 
 // up starts a peer and waits until it serves.
-func (t *trial) up(name string, args ...string) (*harness.Peer, error) {
-	p, err := t.start(name, args...)
-	if err != nil {
-		return nil, err
-	}
+func (t *trial) up(name string, args ...string) *harness.Peer {
+	p := t.start(name, args...)
 	if _, err := p.Ready(t, true); err != nil {
 		p.Kill()
-		return nil, err
+		harness.Check(err)
 	}
-	return p, nil
+	return p
 }
 
 // within waits until a condition holds and reports whether it came to hold in time.

@@ -2,28 +2,21 @@ package main
 
 import (
 	"bufio"
-	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/net/http2"
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // site is a server on loopback that answers each request with bytes as they are and closes the
 // connection. Names below localhost lead to it.
 type site struct {
 	port int
-	// http2 is "settings" or "preface" over TLS: HTTP/2 only, although ALPN agreed on nothing. The
-	// server sends its settings at once, or closes the connection without a byte if the client does
-	// not begin with the preface.
-	http2 string
 	// answer returns the raw response; "" is a 404.
 	answer func(r *http.Request, host string) string
 
@@ -31,16 +24,10 @@ type site struct {
 	asked []string   // host/path of each request
 }
 
-// serve starts a site; with a configuration of TLS, over TLS.
-func (t *trial) serve(answer func(r *http.Request, host string) string, secure ...*tls.Config) (*site, error) {
-	ln, err := (&net.ListenConfig{}).Listen(t, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
+// serve starts a site.
+func (t *trial) serve(answer func(r *http.Request, host string) string) *site {
+	ln := harness.Must((&net.ListenConfig{}).Listen(t, "tcp", "127.0.0.1:0"))
 	s := &site{port: ln.Addr().(*net.TCPAddr).Port, answer: answer}
-	for _, c := range secure {
-		ln = tls.NewListener(ln, c)
-	}
 	t.group.Go(func() {
 		<-t.Done()
 		ln.Close()
@@ -54,21 +41,17 @@ func (t *trial) serve(answer func(r *http.Request, host string) string, secure .
 			t.group.Go(func() { s.handle(c) })
 		}
 	})
-	return s, nil
+	return s
 }
 
 // pages starts a site of pages by path, the same on each host.
-func (t *trial) pages(by map[string]string) (*site, error) {
+func (t *trial) pages(by map[string]string) *site {
 	return t.serve(func(r *http.Request, _ string) string { return by[r.RequestURI] })
 }
 
 func (s *site) handle(c net.Conn) {
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-	if s.http2 != "" {
-		s.handleHTTP2(c)
-		return
-	}
 	r, err := http.ReadRequest(bufio.NewReader(c))
 	if err != nil {
 		return
@@ -83,25 +66,6 @@ func (s *site) handle(c net.Conn) {
 		_ = t.CloseWrite()
 		_, _ = io.Copy(io.Discard, t)
 	}
-}
-
-func (s *site) handleHTTP2(c net.Conn) {
-	t, ok := c.(*tls.Conn)
-	if !ok || t.HandshakeContext(context.Background()) != nil {
-		return
-	}
-	if s.http2 == "preface" {
-		first := make([]byte, len(http2.ClientPreface))
-		if _, err := io.ReadFull(c, first); err != nil || string(first) != http2.ClientPreface {
-			return
-		}
-	}
-	srv := http2.Server{}                                                                                                                                                                                                                                  //nolint:staticcheck // net/http serves no connection without ALPN
-	srv.ServeConn(c, &http2.ServeConnOpts{BaseConfig: &http.Server{ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute}, SawClientPreface: s.http2 == "preface", Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { //nolint:staticcheck // as above
-		s.note(r)
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = io.WriteString(w, html("over HTTP/2"+r.RequestURI, "/next"))
-	})})
 }
 
 func (s *site) note(r *http.Request) string {
@@ -168,6 +132,4 @@ func html(text string, links ...string) string {
 	return b.String() + "</body></html>"
 }
 
-func redirect(to string, fields ...string) string {
-	return response("302 Found", "", append(fields, "Location: "+to)...)
-}
+func redirect(to string) string { return response("302 Found", "", "Location: "+to) }

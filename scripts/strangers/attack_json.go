@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"strings"
 	"time"
@@ -15,72 +14,50 @@ import (
 	"github.com/apoidea/apoidea/scripts/harness"
 )
 
-// attackJSON is a worker like those behind routers: it attaches to the peer, and answers who asks
-// for its files with four megabytes of empty parts.
-var attackJSON = attack{
-	name: "json", does: "a worker of the ring lists its files as four megabytes of {}", asks: true,
-	make: func(ctx context.Context, t *target) error {
-		answer := append([]byte("[{}"), bytes.Repeat([]byte(",{}"), 1<<20)...)
-		answer = append(answer, ']')
-		net, err := newNet(p2p.Config{Reachability: p2p.ReachPrivate})
-		if err != nil {
-			return err
+// listEmptyFiles is a worker like those behind routers: it attaches to the peer, and answers
+// requests for its files with four megabytes of empty parts.
+func listEmptyFiles(ctx context.Context, t *target) {
+	answer := append([]byte("[{}"), bytes.Repeat([]byte(",{}"), 1<<20)...)
+	answer = append(answer, ']')
+	net := harness.Must(newNet(p2p.Config{Reachability: p2p.ReachPrivate}))
+	defer func() { _ = net.Close() }()
+	kad := harness.Must(p2p.NewKad(net))
+	for _, service := range []string{"status", "files"} {
+		net.Handle(service, func(context.Context, libpeer.ID, []byte) ([]byte, error) { return answer, nil })
+	}
+	transport := p2p.NewRingTransport(net)
+	config := dht.DefaultConfig()
+	config.Role = dht.RoleWorker
+	d := harness.Must(dht.New(config, net.Peer(net.Self()), transport, kad, slog.New(slog.DiscardHandler)))
+	transport.Serve(d.Handle)
+	harness.Check(net.Follow(d))
+	harness.Check(net.Listen())
+	done := make(chan error, 2)
+	go func() { done <- d.Run(ctx) }()
+	go func() { done <- net.Run(ctx) }()
+	for ctx.Err() == nil && len(d.Attachments()) == 0 {
+		if report := net.Bootstrap(ctx, p2p.Sources{Bootstrap: []string{t.addr}}); len(report.Entries) > 0 {
+			_ = d.Join(ctx, []dht.Peer{net.Peer(report.Entries[0])})
 		}
-		defer func() { _ = net.Close() }()
-		kad, err := p2p.NewKad(net)
-		if err != nil {
-			return err
-		}
-		for _, service := range []string{"status", "files"} {
-			net.Handle(service, func(context.Context, libpeer.ID, []byte) ([]byte, error) { return answer, nil })
-		}
-		transport := p2p.NewRingTransport(net)
-		config := dht.DefaultConfig()
-		config.Role = dht.RoleWorker
-		d, err := dht.New(config, net.Peer(net.Self()), transport, kad, slog.New(slog.DiscardHandler))
-		if err != nil {
-			return err
-		}
-		transport.Serve(d.Handle)
-		if err := net.Follow(d); err != nil {
-			return err
-		}
-		if err := net.Listen(); err != nil {
-			return err
-		}
-		done := make(chan error, 2)
-		go func() { done <- d.Run(ctx) }()
-		go func() { done <- net.Run(ctx) }()
-		for ctx.Err() == nil && len(d.Attachments()) == 0 {
-			if report := net.Bootstrap(ctx, p2p.Sources{Bootstrap: []string{t.addr}}); len(report.Entries) > 0 {
-				_ = d.Join(ctx, []dht.Peer{net.Peer(report.Entries[0])})
-			}
-			_ = harness.Sleep(ctx, 100*time.Millisecond)
-		}
-		<-ctx.Done()
-		for range 2 {
-			<-done //nolint:errcheck // it ends with the attack, however
-		}
-		return nil
-	},
-	judge: attachedWorker,
+		_ = harness.Sleep(ctx, 100*time.Millisecond)
+	}
+	<-ctx.Done()
+	for range 2 {
+		<-done //nolint:errcheck // it ends with the attack, however
+	}
 }
 
-// attachedWorker sees to it that the worker is asked: whoever lists the archives of the ring is
-// told that its answer cannot be used.
-func attachedWorker(ctx context.Context, s *scene, r *report) error {
+// judgeEmptyFiles expects that the worker is asked: the list of the ring's archives names its
+// answer as one that cannot be used.
+func judgeEmptyFiles(ctx context.Context, s *scene, r *report) {
 	for begun := time.Now(); time.Since(begun) < joinTime; {
-		found, err := s.peers[0].Client.Archives(ctx, true)
-		if err != nil {
-			return err
-		}
-		for _, m := range found.Missing {
+		for _, m := range harness.Must(s.peers[0].Client.Archives(ctx, true)).Missing {
 			if strings.Contains(m.Error, "list of files") {
 				r.Say("its answer is refused: %.80s", m.Error)
-				return nil
+				return
 			}
 		}
 		_ = harness.Sleep(ctx, 50*time.Millisecond)
 	}
-	return errors.New("the worker was not asked")
+	r.Blame("the worker was not asked")
 }

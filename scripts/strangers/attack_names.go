@@ -20,29 +20,19 @@ import (
 	"github.com/apoidea/apoidea/scripts/harness"
 )
 
-// attackNames comes under ever new identities, each of which says that it speaks protocols with
-// long names, and goes.
-var attackNames = attack{
-	name: "names", does: "ever new identities say that they speak 124 protocols of 250 bytes, and go", slow: true,
-	make: func(ctx context.Context, t *target) error {
-		answer, err := longNames()
-		if err != nil {
-			return err
-		}
-		var group sync.WaitGroup
-		for range 6 {
-			group.Go(func() {
-				for ctx.Err() == nil {
-					if err := t.named(ctx, answer); err != nil {
-						return
-					}
-				}
-			})
-		}
-		group.Wait()
-		return nil
-	},
-	judge: judgeNames,
+// claimNames comes under ever new identities, each of which claims to speak protocols with long
+// names, and goes.
+func claimNames(ctx context.Context, t *target) {
+	answer := longNames()
+	var group sync.WaitGroup
+	for range 6 {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				t.named(ctx, answer)
+			}
+		})
+	}
+	group.Wait()
 }
 
 // What the peer may retain of an identity: 2 KiB of protocol names, versions, keys, addresses and
@@ -58,41 +48,36 @@ const (
 
 // judgeNames compares the growth of the heap with the number of identities that the peer has read,
 // which does not depend on the speed of the machine.
-func judgeNames(ctx context.Context, s *scene, r *report) error {
+func judgeNames(ctx context.Context, s *scene, r *report) {
 	var read int
 	for begun := time.Now(); read < nameCount && time.Since(begun) < nameWithin; {
-		raw, err := os.ReadFile(filepath.Join(s.work, r.Name+".log"))
-		if err != nil {
-			return err
-		}
-		read = strings.Count(string(raw), nameRead)
-		if err := harness.Sleep(ctx, lookEvery); err != nil {
-			return err
-		}
+		read = strings.Count(string(harness.Must(os.ReadFile(filepath.Join(s.work, r.name+".log")))), nameRead)
+		harness.Check(harness.Sleep(ctx, lookEvery))
 	}
 	if read < nameCount/4 {
-		return fmt.Errorf("%d identities were read in %v, too few to judge", read, nameWithin)
+		r.Blame("%d identities were read in %v, too few to judge", read, nameWithin)
+		return
 	}
 	least, _, err := s.heaps(ctx)
-	if err != nil {
-		return err
-	}
-	grown, most := least-r.Before, int64(nameSpare+read*nameBytes)
+	harness.Check(err)
+	grown, most := least-r.before, int64(nameSpare+read*nameBytes)
 	r.Say("%d identities read, heap grown by %.1f MiB, at most %.1f", read, float64(grown)/(1<<20), float64(most)/(1<<20))
 	if grown > most {
 		r.Blame("the heap grew by %d KiB for each of %d identities", (grown>>10)/int64(read), read)
 	}
-	return nil
 }
 
-// named comes and goes under a new identity, which answers who it is.
-func (t *target) named(ctx context.Context, answer []byte) error {
+// named comes and goes under a new identity, which answers an identify request. Failures are
+// ignored: the next may come in.
+func (t *target) named(ctx context.Context, answer []byte) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
 	n, err := newNet(p2p.Config{})
 	if err != nil {
-		return err
+		return
 	}
 	defer func() { _ = n.Close() }()
-	said := make(chan struct{}, 1)
+	answered := make(chan struct{}, 1)
 	n.Host().SetStreamHandler("/ipfs/id/1.0.0", func(s network.Stream) {
 		_, err := s.Write(answer)
 		_ = s.CloseWrite()
@@ -101,25 +86,21 @@ func (t *target) named(ctx context.Context, answer []byte) error {
 		}
 		_ = s.Close()
 		select {
-		case said <- struct{}{}:
+		case answered <- struct{}{}:
 		default:
 		}
 	})
-	within, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
-	if err := n.Meet(within, t.info); err != nil {
-		return nil //nolint:nilerr // the next may come in
+	if n.Meet(ctx, t.info) != nil {
+		return
 	}
 	select {
-	case <-said:
-		return nil
-	case <-within.Done():
-		return nil
+	case <-answered:
+	case <-ctx.Done():
 	}
 }
 
 // longNames is what a peer says of itself, as identify has it.
-func longNames() (answer []byte, err error) {
+func longNames() (answer []byte) {
 	long := strings.Repeat("a", 8000)
 	parts := []*pb.Identify{{AgentVersion: &long}, {ProtocolVersion: &long}}
 	for part := range 4 {
@@ -130,11 +111,8 @@ func longNames() (answer []byte, err error) {
 		parts = append(parts, m)
 	}
 	for _, m := range parts {
-		raw, err := proto.Marshal(m)
-		if err != nil {
-			return nil, err
-		}
+		raw := harness.Must(proto.Marshal(m))
 		answer = append(binary.AppendUvarint(answer, uint64(len(raw))), raw...)
 	}
-	return answer, nil
+	return answer
 }

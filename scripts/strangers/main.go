@@ -2,20 +2,19 @@
 // could: with identities that are seconds old and belong to no ring. It judges from outside what
 // others notice of it. scripts/strangers.sh builds and calls it.
 //
-//	strangers --work DIR [--quick] [--json] [ATTACK]...
+//	strangers --work DIR [--quick] [ATTACK]...
 //
-// The ring crawls a small web meanwhile. One file attack_NAME.go holds an attack; it runs in a
-// process of its own (--as NAME), bounded in time and in number, and reaches loopback only. At
-// first the ring is measured while nobody attacks, and during each attack the same way: the heap of
-// the peer that is attacked, the calls that an honest peer makes to it, and how long a fresh peer
-// takes to join through it. In the end the crawl has to be whole.
+// The ring crawls a small web meanwhile. An attack runs in a process of its own (--as NAME),
+// bounded in time and in number, and reaches loopback only. At first the ring is measured while
+// nobody attacks, and during each attack the same way: the heap of the peer that is attacked, the
+// calls that an honest peer makes to it, and how long a fresh peer takes to join through it. In the
+// end the crawl has to be whole.
 package main
 
 import (
 	"context"
 	"flag"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/apoidea/apoidea/scripts/harness"
@@ -25,23 +24,20 @@ import (
 type options struct {
 	work     string // where peers keep their files
 	quick    bool
-	json     bool
 	port     int
 	pages    int // of a host of the web
 	logLevel string
 
-	as, target, quic, job string // for its own use: an attack to make, and on whom; the job of the ring, which anybody may read
+	as, target, job string // for its own use: an attack to make, and on whom; the job of the ring, which anybody may read
 }
 
 func main() {
 	var o options
 	flag.BoolVar(&o.quick, "quick", false, "the quick attacks, for a moment each, under a minute in all")
-	flag.BoolVar(&o.json, "json", false, "print one JSON document an attack instead of the table")
 	flag.IntVar(&o.port, "port", 18810, "port of the web server")
 	flag.StringVar(&o.logLevel, "log-level", "warn", "of the peers")
 	flag.StringVar(&o.as, "as", "", "for its own use")
 	flag.StringVar(&o.target, "target", "", "for its own use")
-	flag.StringVar(&o.quic, "quic", "", "for its own use")
 	flag.IntVar(&o.pages, "pages", 0, "for its own use")
 	flag.StringVar(&o.job, "job", "", "for its own use")
 	flag.Usage = harness.Usage(func(line func(name, words string)) {
@@ -59,29 +55,6 @@ func main() {
 		}
 		return run(ctx, &o, chosen)
 	})
-}
-
-// attack is one thing that a stranger does.
-type attack struct {
-	name, does string
-	slow       bool // not among the quick ones
-	// member: who makes it takes part in the ring. It is made only when it is named, and may cost
-	// some pages.
-	member bool
-	// asks has a user of the peer that is attacked ask it for the archives of its ring all the
-	// while.
-	asks bool
-	// atKeeper has the peer attacked that keeps the ring's job, whichever it is.
-	atKeeper bool
-	// make does it until ctx ends.
-	make func(ctx context.Context, t *target) error
-	// judge, if not nil, adds what is to be said of this attack alone, while it lasts.
-	judge func(ctx context.Context, s *scene, r *report) error
-}
-
-var attacks = []*attack{
-	&attackKad, &attackJSON, &attackPacked, &attackStatus, &attackQuestions, &attackAnnounced, &attackDripped, &attackSipped, &attackUnread, &attackSilent, &attackSilent2000, &attackHandshakes,
-	&attackIdle, &attackNames, &attackPushes, &attackGoodbyes, &attackAbandoned, &attackProofs, &attackOutcomes, &attackAttached, &attackOffers, &attackLinks, &attackRecords, &attackBodies, &attackJobs, &attackRing,
 }
 
 // choose finds attacks by name; without names the quick ones, or all.
@@ -105,21 +78,15 @@ func run(ctx context.Context, o *options, chosen []*attack) (fine bool, err erro
 		return false, err
 	}
 	defer s.close()
-	rest := s.measure(ctx, &attack{name: "rest", does: "nobody attacks"})
-	fine = o.print(rest)
+	rest := s.measure(ctx, &attack{name: "rest"})
+	fine = rest.print()
 	for _, a := range chosen {
 		if ctx.Err() != nil {
 			return false, ctx.Err()
 		}
 		r := s.measure(ctx, a)
 		r.against(rest)
-		fine = o.print(r) && fine
+		fine = r.print() && fine
 	}
-	return o.print(s.finish(ctx, members)) && fine, nil
-}
-
-// print prints what came of an attack, and says whether that was as it should be.
-func (o *options) print(r *report) bool {
-	err := r.Print(o.json, r, r.Name, strings.Join(r.figures(), "; "))
-	return err == nil && len(r.Wrong) == 0
+	return s.finish(ctx, members).print() && fine, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -34,17 +35,16 @@ const (
 // measure makes an attack and looks on, until a fresh peer has joined and the time of an attack is
 // over.
 func (s *scene) measure(ctx context.Context, a *attack) *report {
-	r := &report{Name: a.name, Does: a.does}
-	target := s.peers[0]
+	r := &report{name: a.name}
 	during, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var err error
-	if _, r.Before, err = s.heaps(ctx); err != nil {
+	if _, r.before, err = s.heaps(ctx); err != nil {
 		r.Blame("%v", err)
 	}
 	stop := s.attack(during, a, r)
 	var watchers sync.WaitGroup
-	begun, used := time.Now(), target.cpu()
+	begun := time.Now()
 	watchers.Go(func() { s.watch(during, r) })
 	watchers.Go(func() { s.honest.call(during, r) })
 	control := new(report)
@@ -52,19 +52,18 @@ func (s *scene) measure(ctx context.Context, a *attack) *report {
 	var pulse harness.Pulse
 	watchers.Go(func() { pulse.Run(during) })
 	if a.asks {
-		watchers.Go(func() { target.walked(during) })
+		watchers.Go(func() { s.peers[0].walked(during) })
 	}
 	if a.judge != nil {
-		if err := a.judge(during, s, r); err != nil {
+		if err := harness.Try(func() { a.judge(during, s, r) }); err != nil {
 			r.Blame("%v", err)
 		}
 	}
 	fresh := s.join(during, r)
 	_ = harness.Sleep(ctx, s.lasts()-time.Since(begun))
-	r.CPU = (target.cpu() - used).Seconds() / time.Since(begun).Seconds()
 	cancel()
 	watchers.Wait()
-	r.Stood, r.Control = milliseconds(pulse.Most()), control.P99
+	r.stood, r.control = milliseconds(pulse.Most()), control.p99
 	stop()
 	if fresh != nil {
 		fresh.Leave()
@@ -77,11 +76,7 @@ func (s *scene) attack(ctx context.Context, a *attack, r *report) (stop func()) 
 	if a.make == nil {
 		return func() {}
 	}
-	target := s.peers[0]
-	if a.atKeeper {
-		target = s.keeper(ctx)
-	}
-	cmd := exec.CommandContext(s.ctx, os.Args[0], "--as", a.name, "--target", target.addr, "--quic", target.quic, "--job", s.job, "--port", strconv.Itoa(s.port), "--pages", strconv.Itoa(s.pages))
+	cmd := exec.CommandContext(s.ctx, os.Args[0], "--as", a.name, "--target", s.peers[0].addr, "--job", s.job, "--port", strconv.Itoa(s.port), "--pages", strconv.Itoa(s.pages))
 	log, err := os.Create(filepath.Join(s.work, a.name+".log"))
 	if err == nil {
 		defer log.Close() // the process has its own
@@ -106,8 +101,8 @@ func (s *scene) attack(ctx context.Context, a *attack, r *report) (stop func()) 
 // watch notes the largest heap.
 func (s *scene) watch(ctx context.Context, r *report) {
 	for ctx.Err() == nil {
-		if heap, rss, err := s.heap(ctx); err == nil {
-			r.Heap, r.RSS = max(r.Heap, heap), max(r.RSS, rss)
+		if heap, err := s.heap(ctx); err == nil {
+			r.heap = max(r.heap, heap)
 		}
 		_ = harness.Sleep(ctx, lookEvery)
 	}
@@ -116,7 +111,7 @@ func (s *scene) watch(ctx context.Context, r *report) {
 // heaps reads the heap three times: a single reading may fall on a burst of the crawl.
 func (s *scene) heaps(ctx context.Context) (least, largest int64, err error) {
 	for i := range 3 {
-		heap, _, err := s.heap(ctx)
+		heap, err := s.heap(ctx)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -128,12 +123,6 @@ func (s *scene) heaps(ctx context.Context) (least, largest int64, err error) {
 		}
 	}
 	return least, largest, nil
-}
-
-// cpu is the processor time that the peer has used.
-func (p *peer) cpu() time.Duration {
-	used, _ := harness.CPU(p.Pid())
-	return used
 }
 
 // walked asks the peer for the archives of the whole ring, as a user does.
@@ -151,7 +140,7 @@ func (s *scene) join(ctx context.Context, r *report) *peer {
 	within, cancel := context.WithTimeout(ctx, joinTime)
 	defer cancel()
 	p, err := s.startPeer(within, s.ctx, fmt.Sprintf("f%d", s.fresh), "--bootstrap", s.peers[0].addr)
-	r.Join = time.Since(begun).Seconds()
+	r.join = time.Since(begun).Seconds()
 	if err != nil {
 		r.Blame("a fresh peer has not joined within %v: %v", joinTime, err)
 	}
@@ -169,24 +158,20 @@ type honest struct {
 // another keeps everybody is told so.
 var question = rpc.Method[*wire.Permits, *wire.PermitsReply]{Service: politeness.ServicePermits}
 
-func newHonest(ctx context.Context, of string) (*honest, error) {
+func newHonest(ctx context.Context, of string) *honest {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	net, err := newNet(p2p.Config{})
-	if err != nil {
-		return nil, err
-	}
-	h := &honest{net: net}
-	if h.of, err = meet(net, of); err != nil {
-		return h, err
-	}
+	info := harness.Must(libpeer.AddrInfoFromString(of))
+	h := &honest{net: harness.Must(newNet(p2p.Config{})), of: info.ID}
+	harness.Check(h.net.Meet(ctx, *info))
 	for i := range byte(255) { // of networks for trials: those of one /24 are all kept by one peer
 		h.ask = &wire.Permits{Prefix: []byte{198, 18, i, 1, 32}}
-		if _, err = question.Call(ctx, h.net, h.of, h.ask); calls.CodeOf(err) == calls.CodeMoved {
-			return h, nil
+		if _, err := question.Call(ctx, h.net, h.of, h.ask); calls.CodeOf(err) == calls.CodeMoved {
+			return h
 		}
 	}
-	return h, fmt.Errorf("no address is another's: %w", err)
+	harness.Check(errors.New("no address is another's"))
+	return nil
 }
 
 // newNet returns a peer's network with an identity of its own.
@@ -212,7 +197,7 @@ func (h *honest) call(ctx context.Context, r *report) {
 		case <-ctx.Done():
 			slices.Sort(took)
 			if n := len(took); n > 0 {
-				r.Calls, r.P50, r.P99 = n, took[n/2], took[min(n*99/100, n-1)]
+				r.calls, r.p99 = n, took[min(n*99/100, n-1)]
 			}
 			return
 		}
@@ -227,10 +212,10 @@ func (h *honest) call(ctx context.Context, r *report) {
 		switch calls.CodeOf(err) {
 		case calls.CodeMoved: // another keeps the permits of that address
 		case calls.CodeBusy:
-			r.Busy++
+			r.busy++
 		default:
 			if err != nil {
-				r.Busy++
+				r.busy++
 				r.Say("%v", err)
 			}
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/apoidea/apoidea/scripts/harness"
@@ -20,43 +21,40 @@ const (
 	joinTime = 10 * time.Second
 )
 
-// report is what was seen during an attack.
+// report is what was seen during an attack. Times of calls are in milliseconds.
 type report struct {
-	Name   string  `json:"name"`
-	Does   string  `json:"does"`
-	Before int64   `json:"before,omitempty"` // heap of the peer that is attacked, in bytes
-	Heap   int64   `json:"heap,omitempty"`   // the largest seen of it
-	RSS    int64   `json:"rss,omitempty"`
-	CPU    float64 `json:"cpu,omitempty"`   // processors that it used
-	Calls  int     `json:"calls,omitempty"` // of an honest peer
-	Busy   int     `json:"busy,omitempty"`  // of them were told to come back
-	P50    float64 `json:"p50_ms,omitempty"`
-	P99    float64 `json:"p99_ms,omitempty"`
-	Stood  float64 `json:"stood_ms,omitempty"` // the longest that the machine kept the trial itself waiting
-	// Control is P99 of calls to a member that is not attacked, made at the same time.
-	Control float64 `json:"control_ms,omitempty"`
-	Join    float64 `json:"join_s,omitempty"` // until a fresh peer had joined
+	name   string
+	before int64   // heap of the peer that is attacked, in bytes
+	heap   int64   // the largest seen of it
+	calls  int     // of an honest peer
+	busy   int     // calls that were to be repeated later
+	p99    float64 // of the calls
+	stood  float64 // the longest that the machine kept the trial itself waiting
+	// control is p99 of calls to a member that is not attacked, made at the same time.
+	control float64
+	join    float64 // seconds until a fresh peer had joined
 	harness.Verdict
 }
 
 // against judges by what was seen at rest.
 func (r *report) against(rest *report) {
-	if most := heapTimes*max(rest.Heap, r.Before) + heapSpare; r.Heap > most { // it grows with what was crawled
-		r.Blame("the heap came to %d MiB, at most %d", r.Heap>>20, most>>20)
+	if most := heapTimes*max(rest.heap, r.before) + heapSpare; r.heap > most { // it grows with what was crawled
+		r.Blame("the heap came to %d MiB, at most %d", r.heap>>20, most>>20)
 	}
-	if most := callTimes*max(rest.P99, r.Control) + milliseconds(callSpare) + r.Stood; r.P99 > most {
-		r.Blame("calls took up to %.0f ms, at most %.0f", r.P99, most)
+	if most := callTimes*max(rest.p99, r.control) + milliseconds(callSpare) + r.stood; r.p99 > most {
+		r.Blame("calls took up to %.0f ms, at most %.0f", r.p99, most)
 	}
-	if r.Busy > 0 {
-		r.Blame("%d of %d calls of an honest peer were turned away", r.Busy, r.Calls)
+	if r.busy > 0 {
+		r.Blame("%d of %d calls of an honest peer were turned away", r.busy, r.calls)
 	}
 }
 
-// figures are what the table shows.
-func (r *report) figures() (list []string) {
-	if r.Heap > 0 {
-		list = append(list, fmt.Sprintf("heap %d MiB, before %d, rss %d, %.1f processors", r.Heap>>20, r.Before>>20, r.RSS>>20, r.CPU),
-			fmt.Sprintf("%d calls, p50 %.1f ms, p99 %.1f, of another member %.1f", r.Calls, r.P50, r.P99, r.Control), fmt.Sprintf("joined in %.1f s", r.Join))
+// print prints the report, and reports whether nothing was wrong.
+func (r *report) print() bool {
+	if r.heap > 0 {
+		r.Notes = append([]string{fmt.Sprintf("heap %d MiB, before %d; %d calls, p99 %.1f ms, of another member %.1f; joined in %.1f s",
+			r.heap>>20, r.before>>20, r.calls, r.p99, r.control, r.join)}, r.Notes...)
 	}
-	return append(list, r.Notes...)
+	_ = r.Print(false, nil, r.name, strings.Join(r.Notes, "; "))
+	return len(r.Wrong) == 0
 }

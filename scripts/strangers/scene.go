@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -45,46 +45,28 @@ type scene struct {
 func open(ctx context.Context, o *options, planned time.Duration) (*scene, error) {
 	s := &scene{options: o, planned: planned}
 	s.ctx, s.end = context.WithCancel(context.WithoutCancel(ctx))
-	err := s.start(ctx)
+	err := harness.Try(func() { s.start(ctx) })
 	if err != nil {
 		s.close()
 	}
 	return s, err
 }
 
-func (s *scene) start(ctx context.Context) error {
-	var err error
-	if s.web, err = s.serveWeb(); err != nil {
-		return err
-	}
+func (s *scene) start(ctx context.Context) {
+	s.web = s.serveWeb()
 	for i := range peers {
 		args := []string{"--pprof", s.pprof()}
 		if i > 0 {
 			args = []string{"--bootstrap", s.peers[0].addr}
 		}
-		p, err := s.startPeer(ctx, s.ctx, fmt.Sprintf("p%d", i+1), args...)
-		if err != nil {
-			return err
-		}
-		s.peers = append(s.peers, p)
+		s.peers = append(s.peers, harness.Must(s.startPeer(ctx, s.ctx, fmt.Sprintf("p%d", i+1), args...)))
 	}
-	if s.honest, err = newHonest(ctx, s.peers[0].addr); err != nil {
-		return err
-	}
-	if s.control, err = newHonest(ctx, s.peers[2].addr); err != nil {
-		return err
-	}
-	j, err := s.peers[1].Client.Post(ctx, control.JobSpec{URLs: s.web.Seeds()})
-	if err != nil {
-		return err
-	}
-	s.job = j.ID
+	s.honest = newHonest(ctx, s.peers[0].addr)
+	s.control = newHonest(ctx, s.peers[2].addr)
+	s.job = harness.Must(s.peers[1].Client.Post(ctx, control.JobSpec{URLs: s.web.Seeds()})).ID
 	for s.web.Audit().Totals.Requests <= 2*webHosts { // until the crawl is under way
-		if err := harness.Sleep(ctx, 50*time.Millisecond); err != nil {
-			return err
-		}
+		harness.Check(harness.Sleep(ctx, 50*time.Millisecond))
 	}
-	return nil
 }
 
 func (s *scene) close() {
@@ -101,7 +83,7 @@ func (s *scene) close() {
 }
 
 // serveWeb starts the web.
-func (s *scene) serveWeb() (*harness.Web, error) {
+func (s *scene) serveWeb() *harness.Web {
 	// The crawl is to outlast the attacks. Hosts rest for some seconds when a peer joins or leaves,
 	// which is more of the time where attacks are short.
 	s.pages = int(s.planned / webDelay)
@@ -110,7 +92,7 @@ func (s *scene) serveWeb() (*harness.Web, error) {
 	} else {
 		s.pages += s.pages / 4
 	}
-	return harness.ServeWeb(s.ctx, &s.group, fmt.Sprintf("127.0.0.1:%d", s.port), webConfig(s.pages))
+	return harness.Must(harness.ServeWeb(s.ctx, &s.group, fmt.Sprintf("127.0.0.1:%d", s.port), webConfig(s.pages)))
 }
 
 // webConfig is a web of so many pages a host. They have no faults, so that each is to be had at
@@ -125,34 +107,30 @@ func webConfig(pages int) webgen.Config {
 func (s *scene) pprof() string { return fmt.Sprintf("127.0.0.1:%d", s.port+1) }
 
 // heap is what the peer that is attacked has in use: once it has collected what is garbage, which
-// would count as its heap for long after an attack. Rss is what the kernel says.
-func (s *scene) heap(ctx context.Context) (heap, rss int64, err error) {
+// would count as its heap for long after an attack.
+func (s *scene) heap(ctx context.Context) (int64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.pprof()+"/debug/pprof/heap?gc=1&debug=1", nil)
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	defer res.Body.Close()
 	raw, err := io.ReadAll(res.Body)
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	_, after, _ := strings.Cut(string(raw), "# HeapAlloc = ")
 	line, _, _ := strings.Cut(after, "\n")
-	if heap, err = strconv.ParseInt(line, 10, 64); err != nil {
-		return 0, 0, err
-	}
-	m, err := harness.MemoryOf(s.peers[0].Pid())
-	return heap, m.RSS, err
+	return strconv.ParseInt(line, 10, 64)
 }
 
 // finish waits for the end of the crawl and counts what is missing. Members could hide pages, and
 // have others fetched again.
 func (s *scene) finish(ctx context.Context, members bool) *report {
-	r := &report{Name: "crawl", Does: "what the ring crawled meanwhile"}
+	r := &report{name: "crawl"}
 	begin := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, s.planned+endWithin)
 	defer cancel()
@@ -193,7 +171,6 @@ func (s *scene) finish(ctx context.Context, members bool) *report {
 type peer struct {
 	*harness.Peer
 	addr string // multiaddr by which others join
-	quic string // its socket over QUIC
 }
 
 // startPeer runs `apoidea run` and returns when the peer is in the ring, within ctx. The process
@@ -208,27 +185,13 @@ func (s *scene) startPeer(ctx, life context.Context, name string, args ...string
 	p := &peer{Peer: h}
 	st, err := p.Ready(ctx, true)
 	if err == nil {
-		err = p.foundAt(st.Addrs)
-	}
-	if err != nil {
-		p.Kill()
-		return nil, err
-	}
-	return p, nil
-}
-
-// foundAt notes where the peer listens.
-func (p *peer) foundAt(addrs []string) error {
-	for _, a := range addrs {
-		parts := strings.Split(a, "/") // /ip4/127.0.0.1/tcp/4001/p2p/ID
-		if parts[3] == "tcp" {
-			p.addr = a
-		} else {
-			p.quic = net.JoinHostPort(parts[2], parts[4])
+		i := slices.IndexFunc(st.Addrs, func(a string) bool { return strings.Contains(a, "/tcp/") })
+		if i >= 0 {
+			p.addr = st.Addrs[i]
+			return p, nil
 		}
+		err = fmt.Errorf("listens at %v", st.Addrs)
 	}
-	if p.addr == "" || p.quic == "" {
-		return fmt.Errorf("listens at %v", addrs)
-	}
-	return nil
+	p.Kill()
+	return nil, err
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -30,7 +29,6 @@ const identities = 8
 type target struct {
 	info libpeer.AddrInfo
 	addr string
-	quic string // its socket over QUIC
 	job  string // ID of the job that its ring crawls
 	port int    // of the web
 	// pages are those of each host of the web.
@@ -44,7 +42,7 @@ func attackAs(ctx context.Context, o *options) error {
 		return err
 	}
 	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 10) // strangers have processors of their own, and not these
-	t := &target{addr: o.target, quic: o.quic, job: o.job, port: o.port, pages: o.pages}
+	t := &target{addr: o.target, job: o.job, port: o.port, pages: o.pages}
 	info, err := libpeer.AddrInfoFromString(o.target)
 	if err != nil {
 		return err
@@ -57,7 +55,7 @@ func attackAs(ctx context.Context, o *options) error {
 	t.info = *info
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	return chosen[0].make(ctx, t)
+	return harness.Try(func() { chosen[0].make(ctx, t) })
 }
 
 // stranger is an identity that was made up a moment ago.
@@ -68,7 +66,7 @@ type stranger struct {
 
 // crowd makes up n identities that are connected, and has each do something at once, until that is
 // done. Those that the peer keeps out do nothing.
-func (t *target) crowd(ctx context.Context, n int, do func(s *stranger)) error {
+func (t *target) crowd(ctx context.Context, n int, do func(s *stranger)) {
 	var group sync.WaitGroup
 	var all []*stranger
 	var failed error
@@ -87,9 +85,8 @@ func (t *target) crowd(ctx context.Context, n int, do func(s *stranger)) error {
 	}
 	group.Wait()
 	if len(all) == 0 {
-		return failed
+		harness.Check(failed)
 	}
-	return nil
 }
 
 func (t *target) newStranger(ctx context.Context) (*stranger, error) {
@@ -106,23 +103,10 @@ func (t *target) newStranger(ctx context.Context) (*stranger, error) {
 	return s, nil
 }
 
-// meet connects to a peer by its multiaddr.
-func meet(n *p2p.Net, addr string) (libpeer.ID, error) {
-	info, err := libpeer.AddrInfoFromString(addr)
-	if err != nil {
-		return "", err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), callTime)
-	defer cancel()
-	return info.ID, n.Meet(ctx, *info)
-}
-
-// serviceID is the protocol of a service of peers, and kadID that of kad-dht.
+// serviceID is the protocol of a service of peers.
 func serviceID(service string) protocol.ID {
 	return protocol.ID("/apoidea/" + ringName + "/" + service + "/2.0.0")
 }
-
-const kadID = protocol.ID("/apoidea/" + ringName + "/kad/1.0.0")
 
 // open opens a stream.
 func (s *stranger) open(ctx context.Context, id protocol.ID) (network.Stream, error) {
@@ -131,8 +115,16 @@ func (s *stranger) open(ctx context.Context, id protocol.ID) (network.Stream, er
 	return s.Host().NewStream(ctx, s.of, id)
 }
 
-// streams has n streams of a protocol at once used, each over and over again, until ctx ends.
-func (s *stranger) streams(ctx context.Context, n int, id protocol.ID, use func(st network.Stream)) {
+// within calls a function with the time that a call may take.
+func (s *stranger) within(ctx context.Context, call func(ctx context.Context)) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	call(ctx)
+}
+
+// streams keeps n streams of a protocol open until ctx ends: bytes are written to each, and it is
+// used until the peer has had enough. Then it is opened again.
+func (s *stranger) streams(ctx context.Context, n int, id protocol.ID, first []byte, use func(ctx context.Context, st network.Stream)) {
 	var group sync.WaitGroup
 	for range n {
 		group.Go(func() {
@@ -142,12 +134,21 @@ func (s *stranger) streams(ctx context.Context, n int, id protocol.ID, use func(
 					_ = harness.Sleep(ctx, 50*time.Millisecond)
 					continue
 				}
-				use(st)
+				if _, err := st.Write(first); err == nil {
+					use(ctx, st)
+				}
 				_ = st.Reset()
 			}
 		})
 	}
 	group.Wait()
+}
+
+// hold reads a stream until the peer ends it.
+func hold(ctx context.Context, st network.Stream) {
+	stop := context.AfterFunc(ctx, func() { _ = st.Reset() })
+	defer stop()
+	_, _ = io.Copy(io.Discard, st)
 }
 
 // request is a frame as dht/calls writes it, of which announced bytes are to follow the head.
@@ -158,28 +159,13 @@ func request(id uint64, payload []byte, announced int) []byte {
 	return append(append(frame, head...), payload...)
 }
 
-// readFrame reads what a peer answers, whatever its length.
-func readFrame(s network.Stream) error {
-	_ = s.SetReadDeadline(time.Now().Add(callTime))
-	r := bufio.NewReader(s)
-	size, err := binary.ReadUvarint(r)
-	if err != nil {
-		return err
-	}
-	_, err = io.CopyN(io.Discard, r, int64(size))
-	return err
-}
-
 // socket is the address of the peer without the parts of libp2p.
-func (t *target) socket() (string, error) {
+func (t *target) socket() string {
 	for _, a := range t.info.Addrs {
 		if _, err := a.ValueForProtocol(ma.P_TCP); err == nil {
-			to, err := manet.ToNetAddr(a)
-			if err != nil {
-				return "", err
-			}
-			return to.String(), nil
+			return harness.Must(manet.ToNetAddr(a)).String()
 		}
 	}
-	return "", fmt.Errorf("%s is over no TCP", t.addr)
+	harness.Check(fmt.Errorf("%s is over no TCP", t.addr))
+	return ""
 }

@@ -29,14 +29,11 @@ const (
 )
 
 // caps has one of two peers crawl under a cap, changes it, pauses and resumes.
-func (t *trial) caps(ctx context.Context) error {
+func (t *trial) caps(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	m := meter.New()
-	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
+	ln := harness.Must((&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0"))
 	cfg := webgen.DefaultConfig()
 	cfg.Hosts, cfg.PagesPerHost, cfg.PageBytes, cfg.ErrorShare = 64, 4000, 12_000, 0
 	var group sync.WaitGroup
@@ -46,73 +43,39 @@ func (t *trial) caps(ctx context.Context) error {
 	site := fmt.Sprintf(":%d", web.Port)
 
 	// The second peer is there to be spoken to, and fetches nothing.
-	other, err := t.start(ctx, "other", "--found")
-	if err != nil {
-		return err
-	}
+	other := t.start(ctx, "other", "--found")
 	defer other.Kill()
-	if _, err := harness.Apoidea(ctx, "pause", "--data-dir", other.Dir); err != nil {
-		return err
-	}
-	entries, err := other.Addrs(ctx)
-	if err != nil {
-		return err
-	}
-	p, err := t.start(ctx, "peer", "--bootstrap", entries[0], "--delay", "0", "--bandwidth", "4Mbit", "--placement", "owner")
-	if err != nil {
-		return err
-	}
+	_ = harness.Must(harness.Apoidea(ctx, "pause", "--data-dir", other.Dir))
+	entries := harness.Must(other.Addrs(ctx))
+	p := t.start(ctx, "peer", "--bootstrap", entries[0], "--delay", "0", "--bandwidth", "4Mbit", "--placement", "owner")
 	defer p.Kill()
 	seeds := web.Seeds()
-	if _, err := harness.Apoidea(ctx, append([]string{"crawl", "--data-dir", p.Dir, "--scope", "*.web.localhost" + site}, seeds...)...); err != nil {
-		return err
-	}
-	if err := harness.Sleep(ctx, 10*time.Second); err != nil { // robots.txt, first pages
-		return err
-	}
-	if err := t.under(ctx, m, "4Mbit", wide); err != nil {
-		return err
-	}
+	_ = harness.Must(harness.Apoidea(ctx, append([]string{"crawl", "--data-dir", p.Dir, "--scope", "*.web.localhost" + site}, seeds...)...))
+	harness.Check(harness.Sleep(ctx, 10*time.Second)) // robots.txt, first pages
+	t.under(ctx, m, "4Mbit", wide)
 
 	at := time.Now()
-	if _, err := harness.Apoidea(ctx, "limits", "set", "--data-dir", p.Dir, "bandwidth=2Mbit"); err != nil {
-		return err
-	}
-	if err := harness.Sleep(ctx, 8*time.Second); err != nil {
-		return err
-	}
+	_ = harness.Must(harness.Apoidea(ctx, "limits", "set", "--data-dir", p.Dir, "bandwidth=2Mbit"))
+	harness.Check(harness.Sleep(ctx, 8*time.Second))
 	down, _ := m.Between(at.Add(settled), at.Add(settled+5*time.Second))
 	mean := float64(down) / 5 / narrow
 	t.figure("cap changed from 4 to 2 Mbit/s: of it used from 2 s on, 5 s", "1.02 L", fmt.Sprintf("%.3f L", mean), mean <= 1.02)
 
-	before, err := harness.CPU(p.Pid())
-	if err != nil {
-		return err
-	}
+	before := harness.Must(harness.CPU(p.Pid()))
 	begun := time.Now()
-	if err := t.under(ctx, m, "2Mbit", narrow); err != nil {
-		return err
-	}
-	after, err := harness.CPU(p.Pid())
-	if err != nil {
-		return err
-	}
+	t.under(ctx, m, "2Mbit", narrow)
+	after := harness.Must(harness.CPU(p.Pid()))
 	share := (after - before).Seconds() / time.Since(begun).Seconds()
 	t.figure("crawling at 2 Mbit/s: processor", "10 % of a core", fmt.Sprintf("%.1f %%", 100*share), share < 0.10)
-	used, err := harness.MemoryOf(p.Pid())
-	if err != nil {
-		return err
-	}
+	used := harness.Must(harness.MemoryOf(p.Pid()))
 	t.figure("crawling at 2 Mbit/s: memory, at most", "143 MiB", fmt.Sprintf("%d MiB", used.Peak>>20), used.Peak < 143<<20)
-	return t.pausing(ctx, m, p, site)
+	t.pausing(ctx, m, p, site)
 }
 
 // under measures a span under a cap.
-func (t *trial) under(ctx context.Context, m *meter.Meter, name string, bound int64) error {
+func (t *trial) under(ctx context.Context, m *meter.Meter, name string, bound int64) {
 	begun := time.Now()
-	if err := harness.Sleep(ctx, t.span); err != nil {
-		return err
-	}
+	harness.Check(harness.Sleep(ctx, t.span))
 	end := time.Now()
 	down, _ := m.Between(begun, end)
 	mean := float64(down) / end.Sub(begun).Seconds() / float64(bound)
@@ -120,47 +83,31 @@ func (t *trial) under(ctx context.Context, m *meter.Meter, name string, bound in
 	most, above := m.Windows(begun, end, bound*102/100)
 	t.figure("under a cap of "+name+": the fullest second", "1.02 L", fmt.Sprintf("%.3f L", float64(most)/float64(bound)), most <= bound*102/100)
 	t.figure("under a cap of "+name+": seconds above 1.02 L, of all phases", "0 %", fmt.Sprintf("%.2f %%", 100*above), above == 0)
-	return nil
 }
 
 // pausing pauses the peer for a while and sees it go on by itself.
-func (t *trial) pausing(ctx context.Context, m *meter.Meter, p *harness.Peer, site string) error {
+func (t *trial) pausing(ctx context.Context, m *meter.Meter, p *harness.Peer, site string) {
 	quiet := t.span / 2
 	at := time.Now()
-	if _, err := harness.Apoidea(ctx, "pause", "--data-dir", p.Dir, "--for", (reported + quiet + time.Second).String()); err != nil {
-		return err
-	}
-	if err := harness.Sleep(ctx, time.Until(at.Add(reported))); err != nil {
-		return err
-	}
-	before, err := peerBytes(ctx, p.Pid(), site)
-	if err != nil {
-		return err
-	}
+	_ = harness.Must(harness.Apoidea(ctx, "pause", "--data-dir", p.Dir, "--for", (reported + quiet + time.Second).String()))
+	harness.Check(harness.Sleep(ctx, time.Until(at.Add(reported))))
+	before := harness.Must(peerBytes(ctx, p.Pid(), site))
 	begun := time.Now()
-	if err := harness.Sleep(ctx, quiet); err != nil {
-		return err
-	}
-	after, err := peerBytes(ctx, p.Pid(), site)
-	if err != nil {
-		return err
-	}
+	harness.Check(harness.Sleep(ctx, quiet))
+	after := harness.Must(peerBytes(ctx, p.Pid(), site))
 	end := time.Now()
 	took := m.LastByte(at, end).Sub(at)
 	down, up := m.Between(at.Add(settled), end)
 	t.figure("paused: last byte to or from a site after", "2 s", fmt.Sprintf("%.2f s", took.Seconds()), down+up == 0)
 	rate := float64(grown(before, after)) / end.Sub(begun).Seconds()
 	t.figure("paused, in a ring of 2: to and from peers from 5 s on", "1000 B/s", fmt.Sprintf("%.0f B/s", rate), rate < 1000)
-	if err := harness.Sleep(ctx, 10*time.Second); err != nil {
-		return err
-	}
+	harness.Check(harness.Sleep(ctx, 10*time.Second))
 	down, _ = m.Between(time.Now().Add(-3*time.Second), time.Now())
 	t.figure("a pause with an end: bytes of sites in 3 s, some seconds after it", "more than 0", fmt.Sprint(down), down > 0)
-	return nil
 }
 
 // idle measures a ring that has nothing to do.
-func (t *trial) idle(ctx context.Context) error {
+func (t *trial) idle(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var peers []*harness.Peer
@@ -171,51 +118,28 @@ func (t *trial) idle(ctx context.Context) error {
 	}()
 	var entry []string
 	for i := range t.ring {
-		p, err := t.start(ctx, fmt.Sprintf("idle%d", i+1), entry...)
-		if err != nil {
-			return err
-		}
+		p := t.start(ctx, fmt.Sprintf("idle%d", i+1), entry...)
 		peers = append(peers, p)
 		if i == 0 {
-			addrs, err := p.Addrs(ctx)
-			if err != nil {
-				return err
-			}
+			addrs := harness.Must(p.Addrs(ctx))
 			entry = []string{"--bootstrap", addrs[0]}
 		}
 	}
-	if err := harness.Sleep(ctx, time.Minute); err != nil { // stabilizing slows down when nothing changes
-		return err
-	}
+	harness.Check(harness.Sleep(ctx, time.Minute)) // stabilizing slows down when nothing changes
 	type reading struct {
 		cpu   time.Duration
 		bytes map[string]int64
 	}
-	read := func() (all []reading, err error) {
+	read := func() (all []reading) {
 		for _, p := range peers {
-			r := reading{}
-			if r.cpu, err = harness.CPU(p.Pid()); err == nil {
-				r.bytes, err = peerBytes(ctx, p.Pid(), "-")
-			}
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, r)
+			all = append(all, reading{harness.Must(harness.CPU(p.Pid())), harness.Must(peerBytes(ctx, p.Pid(), "-"))})
 		}
-		return all, nil
+		return all
 	}
 	begun := time.Now()
-	before, err := read()
-	if err != nil {
-		return err
-	}
-	if err := harness.Sleep(ctx, 2*t.span); err != nil {
-		return err
-	}
-	after, err := read()
-	if err != nil {
-		return err
-	}
+	before := read()
+	harness.Check(harness.Sleep(ctx, 2*t.span))
+	after := read()
 	span := time.Since(begun).Seconds()
 	var cpu, bytes, mostCPU, mostBytes float64
 	for i := range peers {
@@ -228,5 +152,4 @@ func (t *trial) idle(ctx context.Context) error {
 	t.figure(ring+"processor, the busiest peer", "1 % of a core", fmt.Sprintf("%.2f %%", 100*mostCPU), mostCPU < 0.01)
 	t.figure(ring+"to and from peers, mean", "2000 B/s", fmt.Sprintf("%.0f B/s", bytes/n), bytes/n < 2000)
 	t.figure(ring+"to and from peers, the busiest", "2000 B/s", fmt.Sprintf("%.0f B/s", mostBytes), mostBytes < 2000)
-	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -28,30 +29,21 @@ func canonical(u *url.URL) (key, host string) {
 	return key, host
 }
 
+var (
+	escape     = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
+	unreserved = regexp.MustCompile(`^[A-Za-z0-9._~-]$`)
+)
+
 // escapes unescapes unreserved characters and writes all other escapes in upper case (RFC 3986,
 // section 6.2.2).
 func escapes(s string) string {
-	if !strings.Contains(s, "%") {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != '%' || i+2 >= len(s) || unhex(s[i+1]) < 0 || unhex(s[i+2]) < 0 {
-			b.WriteByte(s[i])
-			continue
+	return escape.ReplaceAllStringFunc(s, func(e string) string {
+		if c, err := url.PathUnescape(e); err == nil && unreserved.MatchString(c) {
+			return c
 		}
-		c := byte(unhex(s[i+1])<<4 | unhex(s[i+2]))
-		if 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0 {
-			b.WriteByte(c)
-		} else {
-			b.WriteString(strings.ToUpper(s[i : i+3]))
-		}
-		i += 2
-	}
-	return b.String()
+		return strings.ToUpper(e)
+	})
 }
-
-func unhex(c byte) int { return strings.IndexByte("0123456789abcdef", c|0x20) }
 
 // requisites are the relations of link elements that a page needs to be shown; they are not pages.
 var requisites = []string{"stylesheet", "icon", "apple-touch-icon", "mask-icon", "preload", "modulepreload", "prefetch", "manifest", "dns-prefetch", "preconnect"}

@@ -2,12 +2,11 @@
 // be made to. It stores nothing, obeys nothing, drops duplicate links before Visit, and prints how
 // many pages answered with 200.
 //
-//	colly [-dns ADDR] [-parallel N] [-compressed] URL...
+//	colly URL...
 package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"net"
 	"net/http"
@@ -24,15 +23,11 @@ import (
 	"github.com/gocolly/colly/v2"
 )
 
-var (
-	names      = flag.String("dns", "", "ADDR of the name server to ask (default: the system's)")
-	parallel   = flag.Int("parallel", 4, "how many requests are made at once")
-	compressed = flag.Bool("compressed", false, "ask for compressed pages")
-)
+// parallel is how many requests are made at once.
+const parallel = 4
 
 func main() {
-	flag.Parse()
-	if err := run(flag.Args()); err != nil {
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "colly:", err)
 		os.Exit(1)
 	}
@@ -55,7 +50,7 @@ func run(seeds []string) error {
 	k := &crawl{hosts: map[string]bool{}, seen: map[string]bool{}}
 	k.c = colly.NewCollector(colly.Async(true), colly.AllowURLRevisit(), colly.MaxBodySize(0))
 	k.c.WithTransport(transport())
-	if err := k.c.Limit(&colly.LimitRule{DomainGlob: "*", Parallelism: *parallel}); err != nil {
+	if err := k.c.Limit(&colly.LimitRule{DomainGlob: "*", Parallelism: parallel}); err != nil {
 		return err
 	}
 	k.c.OnResponse(func(*colly.Response) { k.pages.Add(1) })
@@ -131,15 +126,9 @@ func (k *crawl) visit(raw string) {
 // 6.3).
 func transport() *http.Transport {
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
-	if *names != "" {
-		var d net.Dialer
-		dialer.Resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return d.DialContext(ctx, network, *names)
-		}}
-	}
 	return &http.Transport{
-		MaxIdleConnsPerHost: *parallel,
-		DisableCompression:  !*compressed,
+		MaxIdleConnsPerHost: parallel,
+		DisableCompression:  true,
 		ForceAttemptHTTP2:   true,
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			host, port, err := net.SplitHostPort(addr)
