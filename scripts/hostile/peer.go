@@ -1,16 +1,13 @@
 package main
 
 import (
-	"bytes"
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -23,11 +20,12 @@ type peer struct {
 	web *http.Client // over its socket
 }
 
-func caFile(o *options) string { return filepath.Join(o.work, "ca.pem") }
+// caFile is the name of the file with the certificate that peers trust.
+const caFile = "ca.pem"
 
 // start runs `apoidea run` with the arguments, and returns as soon as it answers.
 func start(ctx context.Context, o *options, name string, args ...string) (*peer, error) {
-	h, err := harness.Start(ctx, o.work, name, []string{"SSL_CERT_FILE=" + caFile(o), "SSL_CERT_DIR=/nonexistent", "GOMAXPROCS=2"},
+	h, err := harness.Start(ctx, o.work, name, []string{"SSL_CERT_FILE=" + filepath.Join(o.work, caFile), "SSL_CERT_DIR=/nonexistent", fmt.Sprintf("GOMAXPROCS=%d", processors)},
 		append([]string{"--dashboard", "off", "--log-level", o.logLevel, "--quiet", "--listen", "/ip4/127.0.0.1/tcp/0"}, args...)...)
 	if err != nil {
 		return nil, err
@@ -41,16 +39,16 @@ func start(ctx context.Context, o *options, name string, args ...string) (*peer,
 	}}}}, nil
 }
 
-// echo is for how long a peer takes a second Ctrl-C for the first one, delivered twice.
-const echo = 400 * time.Millisecond
+// secondAfter is when the second Ctrl-C follows: a peer ignores one that comes sooner.
+const secondAfter = 400 * time.Millisecond
 
-// interrupt is Ctrl-C; it says how long the peer took to end, without what it waited for a
-// processor that others had. With twice set there is a second one soon, from which on it counts:
-// the first has a peer hand over what it keeps.
+// interrupt is Ctrl-C; it returns how long the peer took to end, without the time it waited for a
+// processor that others had. With twice set a second one follows, from which on time counts: after
+// the first the peer hands its records over.
 func (p *peer) interrupt(within time.Duration, twice bool) (time.Duration, error) {
 	p.Signal(syscall.SIGINT)
 	if twice {
-		time.Sleep(echo)
+		time.Sleep(secondAfter)
 		p.Signal(syscall.SIGINT)
 	}
 	begun, queued := time.Now(), p.queued()
@@ -74,7 +72,7 @@ func (p *peer) interrupt(within time.Duration, twice bool) (time.Duration, error
 // askFor bounds the wait for one answer of a peer.
 const askFor = 30 * time.Second
 
-// asks says how long the peer takes to answer status.
+// asks returns how long the peer takes to answer a status request.
 func (p *peer) asks(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
@@ -83,7 +81,7 @@ func (p *peer) asks(ctx context.Context) (time.Duration, error) {
 	return time.Since(begun), err
 }
 
-// goroutines asks the peer's metrics.
+// goroutines reads the peer's metrics.
 func (p *peer) goroutines(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
@@ -96,21 +94,11 @@ func (p *peer) goroutines(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	defer res.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(res.Body, 4<<20))
-	if err != nil {
-		return 0, err
-	}
-	for line := range bytes.Lines(raw) {
-		if v, ok := bytes.CutPrefix(line, []byte("go_goroutines ")); ok {
-			f, err := strconv.ParseFloat(strings.TrimSpace(string(v)), 64)
-			return int(f), err
+	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+		var v float64
+		if _, err := fmt.Sscanf(lines.Text(), "go_goroutines %g", &v); err == nil {
+			return int(v), nil
 		}
 	}
 	return 0, errors.New("/metrics has no go_goroutines")
-}
-
-// startStill starts a peer that has nothing to do. Asked at the same moments as those of a trial,
-// it tells how slow the machine is.
-func startStill(ctx context.Context, o *options) (*peer, error) {
-	return start(ctx, o, "still", "--network", "still")
 }

@@ -2,221 +2,191 @@ package main
 
 import (
 	"fmt"
-	"maps"
-	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/apoidea/apoidea/crawl/trap/traptest"
 )
 
-// Spaces of URLs without end.
-//
-// The trap: a calendar, sessions in the URL, paths that grow in order or at random, parameters in
-// every order, an answer of 200 for everything, text at random, one site under ever new prefixes, a
-// base that drifts, cases, slashes, path parameters and escapes by which one page has any number of
-// URLs.
-//
-// A good crawler notices that a host brings little that is new, asks it less and then not at all; a
-// budget of requests holds where it does not notice.
+// spacesFamily has spaces of URLs without end: the endless sites of traptest, one page under any
+// number of URLs, and pages that lead on by other means than a link. A good crawler notices that a
+// host brings little that is new, asks it less and then not at all; where it does not notice, a
+// budget of requests holds. See also crawl/trap: TestTraps, TestEndlessSites.
 var spacesFamily = family{
 	name:     "spaces",
 	within:   10 * time.Minute,
 	requests: 2 * mostOfTheSame,
-	does:     "calendars, sessions, growing paths, permuted parameters, soft 404s, random text, mirrors, drifting bases",
-	seeds: func(w *world) []string {
-		return w.urls("spaces", append(slices.Sorted(maps.Keys(spaces)), slices.Sorted(maps.Keys(oddSpaces))...)...)
-	},
-	serve: func(_ *world, rw http.ResponseWriter, r *http.Request, name string) {
-		if s := oddSpaces[name]; s != nil {
-			n := 0
-			_, _ = fmt.Sscanf(r.URL.Path, "/%d", &n)
-			s(rw, r, n)
-			return
-		}
-		if s := spaces[name]; s != nil {
-			text, links := s(r)
-			writePage(rw, page(text, links...))
-			return
-		}
-		http.NotFound(rw, r)
-	},
+	does:     "endless sites, one page under any number of URLs, redirects, frames, bases and fields that lead on",
+	traps:    spacesTraps(),
 	check: func(j *judge) {
 		for _, h := range j.hosts {
 			name, _, _ := strings.Cut(h.Host, ".")
 			if h.Requests > mostOfTheSame && !slices.Contains(everNew, name) {
-				j.blame("spaces: %s, which brings nothing new, was asked %d times, bound %d", name, h.Requests, mostOfTheSame)
+				j.blame("%s, which brings nothing new, was asked %d times, bound %d", name, h.Requests, mostOfTheSame)
 			}
 		}
 	},
 }
 
-// everNew are spaces in which ever new texts occur, in calendar one in twenty months: only a budget
-// ends the crawl of these. The others end before mostOfTheSame requests.
-var everNew = []string{"random", "date", "errors", "counter", "calendar"}
+// everNew are spaces in which ever new texts occur, and the calendar, which takes long: only a
+// budget ends the crawl of these. The others end before mostOfTheSame requests.
+var everNew = []string{"labyrinth", "markov", "near", "search", "errors", "calendar"}
 
 const mostOfTheSame = 6000
 
-// some are a few numbers that hang on a URL.
-func some(r *http.Request, n int) []int {
-	rng := rand.New(rand.NewPCG(hashOf(r.Host+r.RequestURI), 2))
-	out := make([]int, n)
-	for i := range out {
-		out[i] = rng.IntN(1 << 30)
+func spacesTraps() map[string]trap {
+	traps := make(map[string]trap)
+	for _, s := range traptest.Endless() {
+		traps[s.Name] = trap{serve: func(x exchange) {
+			if x.r.URL.Path == "/" && s.Start != "/" {
+				http.Redirect(x.rw, x.r, s.Start, http.StatusFound)
+				return
+			}
+			(&site{s}).serve(x)
+		}}
 	}
-	return out
+	for name, serve := range spaces {
+		traps[name] = trap{serve: serve}
+	}
+	return traps
 }
 
-func linksOf(r *http.Request, format string) []string {
-	var links []string
-	for _, n := range some(r, 5) {
-		links = append(links, fmt.Sprintf(format, n))
+// onePage is a page that many URLs lead to, in letters of which each can be changed.
+const onePage = "the-same-page-again-and-again"
+
+var spaces = map[string]func(x exchange){
+	"case": func(x exchange) {
+		x.page("case", x.changed(func(c byte) string { return strings.ToUpper(string(c)) })...)
+	},
+	"escapes": func(x exchange) {
+		x.page("escapes", x.changed(func(c byte) string { return fmt.Sprintf("%%%02x", c) })...)
+	},
+	"jsession":  func(x exchange) { x.page("one", x.links("/p;jsessionid=%x")...) },
+	"mirror":    func(x exchange) { x.page(x.r.URL.Path[strings.LastIndexByte(x.r.URL.Path, '/'):], x.links("/m%x/a")...) },
+	"semicolon": func(x exchange) { x.page("semi", x.links("/p;a=%x;b=2")...) },
+	"slashes": func(x exchange) {
+		x.page("slashes", x.r.URL.Path+"/", "/"+x.r.URL.Path, strings.Replace(x.r.URL.Path, "/", "//", 1)+"p")
+	},
+	"relative": func(x exchange) { x.page("relative", "docs/index.html", "a/b/c/index.html") },
+	"refresh": func(x exchange) {
+		x.write(htmlType, fmt.Sprintf(`<meta http-equiv="refresh" content="0; url=/%d"><p>refresh`, x.number("/%d")+1))
+	},
+	"refresh-field": func(x exchange) {
+		x.rw.Header().Set("Refresh", fmt.Sprintf("0; url=/%d", x.number("/%d")+1))
+		x.page("refresh")
+	},
+	"link-field": func(x exchange) {
+		for _, l := range x.links("/%d") {
+			x.rw.Header().Add("Link", "<"+l+">; rel=next")
+		}
+		x.page("link")
+	},
+	"frames": func(x exchange) {
+		n := x.number("/%d")
+		x.write(htmlType, fmt.Sprintf(`<frameset><frame src="/%d"><frame src="/%d"></frameset>frames`, 2*n+1, 2*n+2))
+	},
+	"base": func(x exchange) {
+		x.write(htmlType, fmt.Sprintf(`<base href="%sx/"><a href="y">y</a><base href="//base.spaces.test/">base`, x.r.URL.Path))
+	},
+	"errors": func(x exchange) { // each page leads to more that are not there
+		if x.r.URL.Path != "/" && hashOf(x.r.URL.Path)%4 != 0 {
+			http.NotFound(x.rw, x.r)
+			return
+		}
+		x.own(append(x.links("/%d"), x.links("/a/%d")...)...)
+	},
+	"moves": func(x exchange) {
+		n := x.number("/%d")
+		if n%2 == 1 {
+			http.Redirect(x.rw, x.r, fmt.Sprintf("/%d", n+1), http.StatusFound)
+			return
+		}
+		x.page("moves", fmt.Sprintf("/%d", 2*n+1), fmt.Sprintf("/%d", 2*n+3))
+	},
+}
+
+// changed are links to onePage with some of its letters changed.
+func (x exchange) changed(letter func(c byte) string) (links []string) {
+	for _, n := range x.some(5) {
+		link := "/"
+		for i := range len(onePage) {
+			if n>>i&1 == 1 && onePage[i] != '-' {
+				link += letter(onePage[i])
+			} else {
+				link += onePage[i : i+1]
+			}
+		}
+		links = append(links, link)
 	}
 	return links
 }
 
-// spaces make, for a URL, what the text hangs on, and links.
-var spaces = map[string]func(r *http.Request) (text string, links []string){
-	"calendar": func(r *http.Request) (string, []string) {
-		n := 0
-		_, _ = fmt.Sscanf(r.URL.Query().Get("month"), "%d", &n)
-		return fmt.Sprintf("month %d", n/20), []string{fmt.Sprintf("/?month=%d", n+1), fmt.Sprintf("/?month=%d", n-1), fmt.Sprintf("/day?month=%d&d=%d", n, n%28)}
+// mixedFamily has traps that no host shows by itself: two hosts that lead to each other for ever; a
+// domain of ever more hosts of three pages each, and one whose pages lead there through redirects.
+// A good crawler compares the hosts of a domain. Traps that are a part of a real site are in
+// crawl/trap: TestMixed, TestLikeGoesLast.
+var mixedFamily = family{
+	name: "mixed",
+	does: "two hosts in turn, domains of ever more small hosts",
+	traps: map[string]trap{
+		"left":  {serve: func(x exchange) { otherSide(x, "right") }},
+		"right": {unseed: true, serve: func(x exchange) { otherSide(x, "left") }},
+		"farm":  {unseed: true, serve: farmPage},
+		"hops":  {unseed: true, serve: farmPage},
 	},
-	"session": func(r *http.Request) (string, []string) { return r.URL.Path, linksOf(r, "/p?sid=%x") },
-	"jsession": func(r *http.Request) (string, []string) {
-		return "one", linksOf(r, "/p;jsessionid=%x")
-	},
-	"grow": func(r *http.Request) (string, []string) {
-		return "grow", []string{r.URL.Path + "a/", r.URL.Path + "b/", "x/", "../y/"}
-	},
-	"shuffle": func(r *http.Request) (string, []string) {
-		var links []string
-		words := strings.Fields("red blue green small large new old cheap used best")
-		for _, n := range some(r, 6) {
-			rand.New(rand.NewPCG(uint64(n), 0)).Shuffle(len(words), func(i, j int) { words[i], words[j] = words[j], words[i] })
-			links = append(links, "/"+strings.Join(words[:2+n%8], "/"))
+	more: func(w *world) []string { return []string{w.domain("mixed", "start.farm"), w.domain("mixed", "start.hops")} },
+	check: func(j *judge) {
+		small := make(map[string]int)
+		for _, h := range j.hosts {
+			if _, of, _ := strings.Cut(h.Host, "."); strings.Contains(of, "-of-mixed.test") {
+				small[of]++
+			}
 		}
-		return "filter", links
-	},
-	"params": func(r *http.Request) (string, []string) {
-		var links []string
-		keys := strings.Fields("a b c d e f g h")
-		for _, n := range some(r, 5) {
-			rand.New(rand.NewPCG(uint64(n), 0)).Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
-			links = append(links, "/?"+strings.Join(keys[:1+n%8], "=1&")+"=1")
+		for of, n := range small {
+			if n > mostSmallHosts {
+				j.blame("%d hosts of %s, which are all alike, were asked, bound %d", n, of, mostSmallHosts)
+			}
 		}
-		return "params", links
-	},
-	"soft404": func(r *http.Request) (string, []string) { return "not found", linksOf(r, "/missing/%x.html") },
-	"random":  func(r *http.Request) (string, []string) { return r.RequestURI, linksOf(r, "/article-%d") },
-	"date": func(r *http.Request) (string, []string) {
-		var links []string
-		for _, n := range some(r, 5) {
-			links = append(links, fmt.Sprintf("/%d/%02d/%02d/%x", 1900+n%200, 1+n%12, 1+n%28, n))
+		for _, name := range []string{"left", "right"} {
+			if n := j.host(name).Requests; n > mostOfTheSame {
+				j.blame("%s was asked %d times, bound %d", name, n, mostOfTheSame)
+			}
 		}
-		return r.RequestURI, links
-	},
-	"mirror": func(r *http.Request) (string, []string) {
-		return r.URL.Path[strings.LastIndexByte(r.URL.Path, '/'):], linksOf(r, "/m%x/a")
-	},
-	"case": func(r *http.Request) (string, []string) {
-		var links []string
-		for _, n := range some(r, 5) {
-			links = append(links, "/"+cased("the-same-page-again-and-again", n))
-		}
-		return "case", links
-	},
-	"slashes": func(r *http.Request) (string, []string) {
-		return "slashes", []string{r.URL.Path + "/", "/" + r.URL.Path, strings.Replace(r.URL.Path, "/", "//", 1) + "p"}
-	},
-	"semicolon": func(r *http.Request) (string, []string) { return "semi", linksOf(r, "/p;a=%x;b=2") },
-	"escapes": func(r *http.Request) (string, []string) {
-		var links []string
-		for _, n := range some(r, 5) {
-			links = append(links, "/"+escaped("the-same-page-again-and-again", n))
-		}
-		return "escapes", links
-	},
-	"counter": func(r *http.Request) (string, []string) {
-		n := 0
-		_, _ = fmt.Sscanf(r.URL.Path, "/page/%d", &n)
-		return fmt.Sprintf("counter %d", n), []string{fmt.Sprintf("/page/%d", n+1), fmt.Sprintf("/page/%d", 10*n+7)}
-	},
-	"back": func(r *http.Request) (string, []string) {
-		return "back", []string{"/login?return=" + url.QueryEscape(r.RequestURI), "/print?u=" + url.QueryEscape(r.RequestURI)}
-	},
-	"relative": func(r *http.Request) (string, []string) {
-		return "relative", []string{"docs/index.html", "a/b/c/index.html"}
-	},
-	"facets": func(r *http.Request) (string, []string) {
-		q := r.URL.Query()
-		var links []string
-		for _, n := range some(r, 4) {
-			q.Set(string(rune('a'+n%26)), fmt.Sprint(n%9))
-			links = append(links, "/list?"+q.Encode())
-		}
-		return "facets", links
 	},
 }
 
-// oddSpaces lead on by other means than a link; n is the number in the path.
-var oddSpaces = map[string]func(rw http.ResponseWriter, r *http.Request, n int){
-	"refresh": func(rw http.ResponseWriter, _ *http.Request, n int) {
-		writePage(rw, fmt.Sprintf(`<meta http-equiv="refresh" content="0; url=/%d"><p>refresh`, n+1))
-	},
-	"refresh-field": func(rw http.ResponseWriter, _ *http.Request, n int) {
-		rw.Header().Set("Refresh", fmt.Sprintf("0; url=/%d", n+1))
-		writePage(rw, page("refresh"))
-	},
-	"link-field": func(rw http.ResponseWriter, r *http.Request, _ int) {
-		for _, l := range linksOf(r, "/%d") {
-			rw.Header().Add("Link", "<"+l+">; rel=next")
-		}
-		writePage(rw, page("link"))
-	},
-	"frames": func(rw http.ResponseWriter, _ *http.Request, n int) {
-		writePage(rw, fmt.Sprintf(`<frameset><frame src="/%d"><frame src="/%d"></frameset>frames`, 2*n+1, 2*n+2))
-	},
-	"base": func(rw http.ResponseWriter, r *http.Request, _ int) {
-		writePage(rw, fmt.Sprintf(`<base href="%sx/"><a href="y">y</a><base href="//base.spaces.test/">base`, r.URL.Path))
-	},
-	"errors": func(rw http.ResponseWriter, r *http.Request, _ int) { // each page leads to more that are not there
-		if r.URL.Path != "/" && hashOf(r.URL.Path)%4 != 0 {
-			http.NotFound(rw, r)
-			return
-		}
-		writePage(rw, page(r.URL.Path, append(linksOf(r, "/%d"), linksOf(r, "/a/%d")...)...))
-	},
-	"moves": func(rw http.ResponseWriter, r *http.Request, n int) {
-		if n%2 == 1 {
-			http.Redirect(rw, r, fmt.Sprintf("/%d", n+1), http.StatusFound)
-			return
-		}
-		writePage(rw, page("moves", fmt.Sprintf("/%d", 2*n+1), fmt.Sprintf("/%d", 2*n+3)))
-	},
-}
+// mostSmallHosts of a farm: the budget of a domain that no other domain links to.
+const mostSmallHosts = 1000
 
-// cased is the text in another case, letter by letter.
-func cased(s string, n int) string {
-	out := []byte(s)
-	for i := range out {
-		if n>>(i%30)&1 == 1 && out[i] >= 'a' {
-			out[i] -= 'a' - 'A'
-		}
+// otherSide is a page of the same text as all, which leads to new URLs of another host.
+func otherSide(x exchange, other string) {
+	var links []string
+	for _, n := range x.some(3) {
+		links = append(links, x.w.url(x.f.name, other, fmt.Sprintf("/%d", n)))
 	}
-	return string(out)
+	x.page("sides", links...)
 }
 
-// escaped is the text with some letters escaped that need not be.
-func escaped(s string, n int) string {
-	var b strings.Builder
-	for i := range len(s) {
-		if n>>(i%30)&1 == 1 {
-			fmt.Fprintf(&b, "%%%02x", s[i])
-		} else {
-			b.WriteByte(s[i])
-		}
+// farmPage is one of the three pages of a host of a farm; the last of them leads to more hosts, or
+// to redirects to such.
+func farmPage(x exchange) {
+	if to, ok := strings.CutPrefix(x.name, "to-"); ok {
+		http.Redirect(x.rw, x.r, x.w.domain(x.f.name, to), http.StatusFound)
+		return
 	}
-	return b.String()
+	if x.number("/%d") < 2 {
+		x.page("small site", "/1", "/2")
+		return
+	}
+	var links []string
+	for _, k := range x.some(5) {
+		host := fmt.Sprintf("s%x.%s", k, x.kind)
+		if x.kind == "hops" {
+			host = "to-" + host
+		}
+		links = append(links, x.w.domain(x.f.name, host))
+	}
+	x.page("small site", links...)
 }

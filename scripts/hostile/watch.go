@@ -16,21 +16,19 @@ import (
 	"github.com/apoidea/apoidea/scripts/harness"
 )
 
-// Use is what a peer uses at a moment.
-type Use struct {
-	RSS        int64 `json:"rss"`  // bytes
-	Peak       int64 `json:"peak"` // of RSS since the process began
-	Threads    int   `json:"threads"`
-	Goroutines int   `json:"goroutines"`
-	Files      int   `json:"files"` // descriptors
-	Disk       int64 `json:"disk"`  // bytes of the data directory, archives aside
-	Archive    int64 `json:"archive"`
-	LogLines   int   `json:"log_lines"`
-	LogBytes   int64 `json:"log_bytes"`
+// use is what a peer uses at a moment.
+type use struct {
+	RSS        int64 // bytes
+	Peak       int64 // of RSS since the process began
+	Threads    int
+	Goroutines int
+	Files      int   // descriptors
+	Disk       int64 // bytes of the data directory, archives aside
+	LogLines   int
 }
 
-// use looks at a peer from outside; only goroutines are its own word.
-func (p *peer) use(ctx context.Context) (u Use, err error) {
+// use reads what the kernel reports of a peer; with ctx, also the goroutines of its metrics.
+func (p *peer) use(ctx context.Context) (u use, err error) {
 	m, err := harness.MemoryOf(p.Pid())
 	if err != nil {
 		return u, err
@@ -41,8 +39,19 @@ func (p *peer) use(ctx context.Context) (u Use, err error) {
 		return u, err
 	}
 	u.Files = len(fds)
-	u.sizes(p.Dir)
-	u.LogLines, u.LogBytes = lines(p.Log())
+	_ = filepath.WalkDir(p.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && path == filepath.Join(p.Dir, "archive") {
+			return filepath.SkipDir
+		}
+		if err == nil && !d.IsDir() {
+			if info, err := d.Info(); err == nil { // files vanish meanwhile
+				u.Disk += info.Size()
+			}
+		}
+		return nil
+	})
+	text, _ := os.ReadFile(p.Log())
+	u.LogLines = bytes.Count(text, []byte{'\n'})
 	if ctx != nil {
 		u.Goroutines, err = p.goroutines(ctx)
 	}
@@ -50,93 +59,54 @@ func (p *peer) use(ctx context.Context) (u Use, err error) {
 }
 
 // raise makes each figure the larger of both.
-func (u *Use) raise(o *Use) {
-	u.RSS, u.Peak, u.Threads, u.Goroutines = max(u.RSS, o.RSS), max(u.Peak, o.Peak), max(u.Threads, o.Threads), max(u.Goroutines, o.Goroutines)
-	u.Files, u.Disk = max(u.Files, o.Files), max(u.Disk, o.Disk)
-	u.Archive, u.LogLines, u.LogBytes = max(u.Archive, o.Archive), max(u.LogLines, o.LogLines), max(u.LogBytes, o.LogBytes)
+func (u *use) raise(o *use) {
+	u.RSS, u.Peak, u.Threads = max(u.RSS, o.RSS), max(u.Peak, o.Peak), max(u.Threads, o.Threads)
+	u.Goroutines, u.Files = max(u.Goroutines, o.Goroutines), max(u.Files, o.Files)
+	u.Disk, u.LogLines = max(u.Disk, o.Disk), max(u.LogLines, o.LogLines)
 }
 
-// sizes adds up a data directory. What goes away meanwhile is not counted.
-func (u *Use) sizes(dir string) {
-	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return nil //nolint:nilerr // it is gone
-		}
-		info, err := d.Info()
-		if err != nil {
-			return nil //nolint:nilerr // it is gone
-		}
-		rel, _ := filepath.Rel(dir, path)
-		switch {
-		case strings.HasPrefix(rel, "archive/"):
-			u.Archive += info.Size()
-		default:
-			u.Disk += info.Size()
-		}
-		return nil
-	})
-}
-
-// maxLogRead bounds how much of a log is counted by lines; beyond it the bytes tell enough.
-const maxLogRead = 16 << 20
-
-func lines(file string) (n int, size int64) {
-	f, err := os.Open(file)
-	if err != nil {
-		return 0, 0
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil {
-		size = info.Size()
-	}
-	buf := make([]byte, 64<<10)
-	for read := 0; read < maxLogRead; {
-		k, err := f.Read(buf)
-		n += bytes.Count(buf[:k], []byte{'\n'})
-		read += k
-		if err != nil {
-			break
-		}
-	}
-	return n, size
-}
-
-// watch looks at a peer while it crawls.
+// watch observes a peer while it crawls.
 type watch struct {
 	peer, still *peer
-	done        chan struct{}
+	group       sync.WaitGroup
 
 	mu        sync.Mutex // guards what follows
-	most      Use
+	most      use
 	asked     int
-	slowest   time.Duration // of the answers of status, beyond what the machine took
+	slowest   time.Duration // status answer, beyond what the machine took
 	slowestAt time.Duration
-	machine   time.Duration   // what it took at most
+	machine   time.Duration   // what the machine took at most
 	lately    []time.Duration // what it took for the last questions, at most lastQuestions
-	refused   int             // questions that brought no answer
-	outside   map[string]int
+	refused   int             // questions without an answer
+	outside   map[string]int  // connections beyond loopback
 }
 
-// The pace of looking: each question costs the peer little, a walk over its directory costs this
+// The pace of observation: a question costs the peer little, a walk over its directory costs this
 // program some.
 const (
 	askEvery  = 200 * time.Millisecond
 	lookEvery = 2 * time.Second
 )
 
-// watching begins to look, until ctx ends.
-func watching(ctx context.Context, p, still *peer) *watch {
-	w := &watch{peer: p, still: still, done: make(chan struct{}), outside: make(map[string]int)}
-	var group sync.WaitGroup
+// watching observes peers until ctx ends.
+func watching(ctx context.Context, peers []*peer, still *peer) (list []*watch) {
 	begun := time.Now()
-	group.Go(func() { every(ctx, askEvery, func() { w.ask(ctx, begun) }) })
-	group.Go(func() { every(ctx, lookEvery, func() { w.look(ctx) }) })
-	group.Go(func() { every(ctx, askEvery, w.connections) })
-	go func() {
-		defer close(w.done)
-		group.Wait()
-	}()
-	return w
+	for _, p := range peers {
+		w := &watch{peer: p, still: still, outside: make(map[string]int)}
+		w.group.Go(func() { every(ctx, askEvery, func() { w.ask(ctx, begun) }) })
+		w.group.Go(func() { every(ctx, lookEvery, func() { w.look(ctx) }) })
+		list = append(list, w)
+	}
+	// One reader of connections for all peers, since the kernel walks over all of its sockets.
+	list[0].group.Go(func() {
+		every(ctx, askEvery, func() {
+			beyond := connectionsBeyond()
+			for _, w := range list {
+				w.connections(beyond)
+			}
+		})
+	})
+	return list
 }
 
 func every(ctx context.Context, d time.Duration, fn func()) {
@@ -159,8 +129,8 @@ const lastQuestions = 5
 // processors is GOMAXPROCS of the peers.
 const processors = 2
 
-// queued is how long the threads of a process were ready and had no processor so far: others had
-// it. Of a process with GOMAXPROCS threads at work, each waited for its part of that.
+// queued is how long the threads of a process were ready and had no processor so far. Of a process
+// with GOMAXPROCS threads at work, each waited for its part of that.
 func (p *peer) queued() (sum time.Duration) {
 	dir := fmt.Sprintf("/proc/%d/task", p.Pid())
 	tasks, err := os.ReadDir(dir)
@@ -177,8 +147,8 @@ func (p *peer) queued() (sum time.Duration) {
 	return sum
 }
 
-// ask asks both peers at the same moment. What the still peer took, or the machine kept the peer
-// waiting for a processor, is not the peer's.
+// ask sends a request to both peers at the same moment. The still peer's time, or the time that the
+// peer waited for a processor, is not the peer's.
 func (w *watch) ask(ctx context.Context, begun time.Time) {
 	noise := make(chan time.Duration, 1)
 	go func() {
@@ -223,81 +193,45 @@ func (w *watch) look(ctx context.Context) {
 	w.most.raise(&u)
 }
 
-// connections notes connections of the process to addresses beyond loopback, made or tried. What
-// comes and goes between two looks is missed; for addresses of loopback there are listeners, which
-// miss nothing.
-func (w *watch) connections() {
-	beyond := abroad.now()
-	if len(beyond) == 0 {
+// connections records which of the connections are of the process. Those between two looks are
+// missed; addresses of loopback have listeners, which miss nothing.
+func (w *watch) connections(beyond map[string]string) {
+	dir := fmt.Sprintf("/proc/%d/fd", w.peer.Pid())
+	fds, err := os.ReadDir(dir)
+	if len(beyond) == 0 || err != nil {
 		return
 	}
-	own := w.peer.sockets()
-	for inode, to := range beyond {
-		if own[inode] {
-			w.mu.Lock()
-			w.outside[to]++
-			w.mu.Unlock()
-		}
-	}
-}
-
-// abroad is read once for all peers, as they share the network: the kernel walks over all of its
-// sockets for that.
-var abroad connectionTable
-
-// connectionTable is which sockets of this machine go beyond loopback.
-type connectionTable struct {
-	mu     sync.Mutex
-	at     time.Time
-	beyond map[string]string // remote address by inode
-}
-
-// now is what there is now, or was a little while ago.
-func (t *connectionTable) now() map[string]string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if time.Since(t.at) < askEvery*3/4 {
-		return t.beyond
-	}
-	t.at, t.beyond = time.Now(), make(map[string]string)
-	for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			continue
-		}
-		for line := range bytes.Lines(raw) {
-			f := bytes.Fields(line)
-			if len(f) < 10 || string(f[3]) == "0A" || loopbackHex(string(f[2])) {
-				continue
-			}
-			t.beyond[string(f[9])] = string(f[2])
-		}
-	}
-	return t.beyond
-}
-
-// sockets are the inodes of the process's sockets.
-func (p *peer) sockets() map[string]bool {
-	dir := fmt.Sprintf("/proc/%d/fd", p.Pid())
-	fds, err := os.ReadDir(dir)
-	if err != nil {
-		return nil
-	}
-	own := make(map[string]bool)
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, fd := range fds {
-		to, err := os.Readlink(filepath.Join(dir, fd.Name()))
-		if inode, ok := strings.CutPrefix(to, "socket:["); err == nil && ok {
-			own[strings.TrimSuffix(inode, "]")] = true
+		to, _ := os.Readlink(filepath.Join(dir, fd.Name()))
+		if addr, ok := beyond[to]; ok {
+			w.outside[addr]++
 		}
 	}
-	return own
 }
 
-// loopbackHex says whether an address of /proc/net/tcp is of loopback, or none.
+// connectionsBeyond are the sockets of this machine that are connected beyond loopback, or try to:
+// the remote address in hexadecimal, by the name of the socket in /proc/PID/fd.
+func connectionsBeyond() map[string]string {
+	beyond := make(map[string]string)
+	for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		raw, _ := os.ReadFile(file)
+		for line := range strings.Lines(string(raw)) {
+			const listening = "0A"
+			if f := strings.Fields(line); len(f) >= 10 && f[3] != listening && !loopbackHex(f[2]) {
+				beyond["socket:["+f[9]+"]"] = f[2]
+			}
+		}
+	}
+	return beyond
+}
+
+// loopbackHex reports whether an address of /proc/net/tcp is of loopback, or none.
 func loopbackHex(addr string) bool {
 	ip, port, _ := strings.Cut(addr, ":")
 	switch {
-	case port == "0000":
+	case port == "0000" || port == "": // no connection, or the line of titles
 		return true
 	case len(ip) == 8:
 		return strings.HasSuffix(ip, "7F")
