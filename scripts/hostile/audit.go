@@ -88,7 +88,7 @@ func (h *hostAudit) note(v *visit, forbidden bool) {
 	case v.path == "/robots.txt":
 		h.robots++
 		return
-	case h.robots == 0 && !viaRobots(v.path):
+	case h.robots == 0:
 		h.BeforeRobots++
 		h.First = cmp.Or(h.First, "before robots.txt: "+clip(v.path))
 	}
@@ -97,9 +97,6 @@ func (h *hostAudit) note(v *visit, forbidden bool) {
 		h.First = cmp.Or(h.First, "disallowed: "+clip(v.path))
 	}
 }
-
-// viaRobots reports whether a redirect of robots.txt leads to the path.
-func viaRobots(path string) bool { return strings.HasPrefix(path, "/robots-at/") }
 
 func clip(s string) string { return s[:min(len(s), 120)] }
 

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/apoidea/apoidea/crawl/trap/traptest"
 )
 
 // family is a family of traps. Its hosts are NAME.FAMILY.test; that of the name "good" is an
@@ -32,12 +34,9 @@ type family struct {
 	// resolve answers DNS questions for the family's names. With handled false the server returns
 	// an address that is derived from the name.
 	resolve func(w *world, name string, q dns.Question, m *dns.Msg) (reply *dns.Msg, handled bool)
-	// hello returns the configuration of a TLS handshake, or an error that ends it; nil, or a
-	// configuration of nil: an ordinary one.
+	// hello returns the configuration of a TLS handshake, or an error that ends it. Without it, or
+	// with nil of both, the handshake is an ordinary one.
 	hello func(w *world, hello *tls.ClientHelloInfo, name string) (*tls.Config, error)
-	// h2 answers a request by HTTP/2 frames; false ends the connection. If it is nil, a library
-	// answers.
-	h2 func(h *h2Conn, name string, stream uint32) bool
 	// within bounds the crawl of a trial of its own; zero: crawlWithin.
 	within time.Duration
 	// requests bounds the requests to one host; zero: hostRequests.
@@ -47,7 +46,7 @@ type family struct {
 	// check judges what is specific to the family.
 	check func(j *judge)
 	// site is set if the family is a real site of the legit trials, which has no good host.
-	site *site
+	site *traptest.Site
 }
 
 // trap is what the hosts of one kind do.
@@ -57,6 +56,7 @@ type trap struct {
 	https  bool             // the seeds' scheme
 	serve  func(x exchange) // nil: 404
 	robots func(x exchange) // serves robots.txt; nil: defaultRobots
+	h2     h2Flood          // HTTP/2 frames after any request, without net/http
 }
 
 // Bounds of a trial where the family sets no other.
@@ -71,9 +71,9 @@ var families []*family
 
 func hostileFamilies() []*family {
 	return []*family{
-		&linksFamily, &bodiesFamily, &dripsFamily, &http1Family, &http2Family, &tlsFamily, &redirectsFamily, &robotsFamily,
-		&waitsFamily, &hangsFamily, &slowFamily, &spacesFamily, &mixedFamily, &dnsFamily, &guardFamily, &documentsFamily,
-		&sitemapsFamily, &mannersFamily, &chainsFamily, &rulesFamily, &shareFamily,
+		&linksFamily, &bodiesFamily, &dripsFamily, &http1Family, &http2Family, &tlsFamily, &redirectsFamily,
+		&waitsFamily, &spacesFamily, &dnsFamily, &guardFamily, &documentsFamily, &sitemapsFamily, &mannersFamily, &chainsFamily,
+		&rulesFamily, &shareFamily,
 	}
 }
 
@@ -87,14 +87,14 @@ func byName(name string) *family {
 }
 
 // kind finds the trap of a host by its name within the family.
-func (f *family) kind(name string) (kind string, t trap) {
+func (f *family) kind(name string) trap {
 	name = name[strings.LastIndexByte(name, '.')+1:]
-	for _, kind = range []string{name, strings.TrimRight(name, "0123456789"), ""} {
+	for _, kind := range []string{name, strings.TrimRight(name, "0123456789")} {
 		if t, ok := f.traps[kind]; ok {
-			return kind, t
+			return t
 		}
 	}
-	return "", trap{}
+	return f.traps[""]
 }
 
 // seeds are the URLs where a crawl of the family starts, the good site first.
@@ -166,7 +166,6 @@ type exchange struct {
 	r    *http.Request
 	f    *family
 	name string // of the host within the family
-	kind string
 }
 
 // url is a URL of the same host.

@@ -16,9 +16,6 @@ import (
 // crawler fetches every page that has content of its own. The job has the defaults of its profile,
 // except for the delay.
 
-// site is a made-up site.
-type site struct{ traptest.Site }
-
 // legitDelay is the least gap between requests to a host: the profile's would take hours.
 const legitDelay = time.Millisecond
 
@@ -28,7 +25,8 @@ const (
 	legitQuickWithin = 80 * time.Second
 )
 
-func (s *site) serve(x exchange) {
+// site answers as a made-up site does.
+func (x exchange) site(s *traptest.Site) {
 	a := s.Get(x.r.RequestURI)
 	x.rw.Header().Set("Content-Type", a.Type)
 	if a.Location != "" {
@@ -43,7 +41,7 @@ func (s *site) serve(x exchange) {
 func legitPlan(o *options, names []string) (p plan, err error) {
 	families = nil
 	for _, s := range traptest.Real(o.scale) {
-		families = append(families, &family{name: s.Name, does: s.What, site: &site{s}})
+		families = append(families, &family{name: s.Name, does: s.What, site: &s})
 	}
 	chosen, err := harness.Choose(families, names, func(f *family) string { return f.name }, func(*family) bool { return true })
 	switch {

@@ -1,12 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -15,10 +11,7 @@ import (
 )
 
 // peer is a running process of the product.
-type peer struct {
-	*harness.Peer
-	web *http.Client // over its socket
-}
+type peer struct{ *harness.Peer }
 
 // caFile is the name of the file with the certificate that peers trust.
 const caFile = "ca.pem"
@@ -34,9 +27,7 @@ func start(ctx context.Context, o *options, name string, args ...string) (*peer,
 		h.Kill()
 		return nil, err
 	}
-	return &peer{h, &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", harness.Socket(h.Dir))
-	}}}}, nil
+	return &peer{h}, nil
 }
 
 // secondAfter is when the second Ctrl-C follows: a peer ignores one that comes sooner.
@@ -61,13 +52,20 @@ func (p *peer) interrupt(within time.Duration, twice bool) (time.Duration, error
 			took := time.Since(begun)
 			return took - min(took, waited), nil
 		case <-tick.C:
-			waited = max(waited, (p.queued()-queued)/processors)
+			waited = max(waited, p.queued()-queued)
 		}
 		if time.Since(begun) > within {
 			return within, fmt.Errorf("the peer has not ended %v after Ctrl-C", within)
 		}
 	}
 }
+
+// queued is how long a thread of the process waited so far for a processor that others had, if
+// all of GOMAXPROCS are at work.
+func (p *peer) queued() time.Duration { return harness.Queued(p.Pid()) / processors }
+
+// processors is GOMAXPROCS of the peers.
+const processors = 2
 
 // askFor bounds the wait for one answer of a peer.
 const askFor = 30 * time.Second
@@ -79,26 +77,4 @@ func (p *peer) asks(ctx context.Context) (time.Duration, error) {
 	begun := time.Now()
 	_, err := p.Client.Status(ctx, false)
 	return time.Since(begun), err
-}
-
-// goroutines reads the peer's metrics.
-func (p *peer) goroutines(ctx context.Context) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, askFor)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://peer/metrics", nil)
-	if err != nil {
-		return 0, err
-	}
-	res, err := p.web.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer res.Body.Close()
-	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
-		var v float64
-		if _, err := fmt.Sscanf(lines.Text(), "go_goroutines %g", &v); err == nil {
-			return int(v), nil
-		}
-	}
-	return 0, errors.New("/metrics has no go_goroutines")
 }

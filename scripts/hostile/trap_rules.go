@@ -9,75 +9,6 @@ import (
 	"time"
 )
 
-// robotsFamily has robots.txt without end, and behind redirects. A good crawler limits what it reads
-// and obeys the rules that it read. The forms of rules are in crawl/robots: TestCases, TestRFC9309.
-var robotsFamily = family{
-	name:  "robots",
-	does:  "robots.txt without end, compressed, of 40,000 lines, behind redirects, missing",
-	quick: true,
-	traps: map[string]trap{
-		"endless": {serve: secrets, robots: func(x exchange) {
-			x.write(plainType, secret)
-			for x.w.ctx.Err() == nil {
-				if _, err := io.WriteString(x.rw, strings.Repeat("Disallow: /"+prose("x", 3)+"\n", 500)); err != nil {
-					return
-				}
-			}
-		}},
-		"bomb":  {serve: secrets, robots: func(x exchange) { x.bomb("gzip") }},
-		"line":  {serve: secrets, robots: func(x exchange) { x.write(plainType, "# "+strings.Repeat("a", 20<<10)+"\n"+secret) }},
-		"lines": {serve: secrets, robots: func(x exchange) { x.write(plainType, secret+strings.Repeat("Disallow: /x\n", 40_000)) }},
-		"gone":  {serve: secrets, robots: func(x exchange) { http.NotFound(x.rw, x.r) }},
-		"loop": {serve: secrets, robots: func(x exchange) {
-			http.Redirect(x.rw, x.r, "/robots.txt", http.StatusFound)
-		}},
-		"other": {serve: secrets, robots: func(x exchange) {
-			http.Redirect(x.rw, x.r, x.w.url(x.f.name, "rules", "/robots.txt"), http.StatusMovedPermanently)
-		}},
-		"elsewhere": {serve: secrets, robots: func(x exchange) {
-			http.Redirect(x.rw, x.r, x.w.url(x.f.name, "rules", "/robots-at/1"), http.StatusFound)
-		}},
-		"hops": {serve: secrets, robots: func(x exchange) {
-			if n := x.number("/robots-at/%d"); n < 3 {
-				http.Redirect(x.rw, x.r, fmt.Sprintf("/robots-at/%d", n+1), http.StatusMovedPermanently)
-				return
-			}
-			x.write(plainType, secret)
-		}},
-		"rules": {unseed: true, serve: secrets, robots: func(x exchange) { x.write(plainType, secret) }},
-	},
-	disallowed: func(name, path string) bool {
-		open := name == "gone" || name == "bomb" || name == "loop" // no rules (RFC 9309, 2.3.1), or rules that may be read either way
-		return strings.HasPrefix(path, "/secret/") && !open
-	},
-	check: func(j *judge) {
-		j.wants("gone", "/")
-		for _, name := range []string{"line", "lines", "hops", "other", "elsewhere"} {
-			j.wants(name, "/open/d")
-		}
-		for _, name := range []string{"line", "lines"} {
-			if n := j.asked(name, "/robots.txt"); n > 2 {
-				j.blame("the robots.txt of %s was asked for %d times", name, n)
-			}
-		}
-		for _, name := range []string{"endless", "bomb"} {
-			if n := j.host(name).Bytes; n > 8<<20 {
-				j.blame("the robots.txt of %s sent %d MiB", name, n>>20)
-			}
-		}
-	},
-}
-
-const secret = "User-agent: *\nDisallow: /secret/\n"
-
-func secrets(x exchange) {
-	if x.r.URL.Path == "/" {
-		x.own("/secret/a", "/%73ecret/b", "/secret/../secret/c", "/open/d")
-		return
-	}
-	x.own()
-}
-
 // rulesFamily has 200 hosts whose robots.txt is as large as is read, of rules that no two share. A
 // good crawler obeys all of them in bounded memory without requesting the file again and again;
 // hosts whose rules do not fit wait.
@@ -134,8 +65,8 @@ func manyRules(name string) string {
 }
 
 // mannersFamily tests politeness where an exchange is made twice or is slow. A good crawler keeps its
-// delay, never has two requests at once, and follows no link below /hidden/, which each page has
-// after nofollow. The forms of nofollow are in crawl/extract: TestRobotsTag, TestMetaRobots.
+// delay, never has two requests at once, and obeys nofollow, whose forms are in crawl/extract:
+// TestRobotsTag, TestMetaRobots.
 var mannersFamily = family{
 	name:  "manners",
 	does:  "connections closed before the next request, slow hosts, nofollow",
@@ -155,23 +86,13 @@ var mannersFamily = family{
 			x.pause(150 * time.Millisecond)
 			x.own(numbered("/%d", mannersPages)...)
 		}},
-		"burst": {serve: func(x exchange) { x.own(numbered("/%d", mannersPages)...) }},
 		"tag": {serve: func(x exchange) {
 			x.rw.Header().Set("X-Robots-Tag", "nofollow")
-			x.own("/hidden/1")
+			x.own("/forbidden/nofollow")
 		}},
-		"meta": {serve: func(x exchange) {
-			x.write(htmlType, `<html><head><meta name="robots" content="nofollow"></head><a href="/hidden/1">1</a>`)
-		}},
-		"rel": {serve: func(x exchange) {
-			x.write(htmlType, `<html><a rel=nofollow href="/hidden/1">1</a><a rel="external NOFOLLOW ugc" href="/hidden/2">2</a>`)
-		}},
-	},
-	disallowed: func(_, path string) bool {
-		return strings.HasPrefix(path, "/hidden/") || strings.HasPrefix(path, "/forbidden/")
 	},
 	check: func(j *judge) {
-		for _, name := range []string{"stale", "slow", "burst"} {
+		for _, name := range []string{"stale", "slow"} {
 			j.wants(name, numbered("/%d", mannersPages)...)
 		}
 	},

@@ -7,12 +7,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math/big"
 	"net"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/apoidea/apoidea/scripts/harness"
@@ -25,63 +23,77 @@ var tlsFamily = family{
 	does:  "certificates that are expired, of others, of nobody; handshakes that are garbage, silent or drip",
 	traps: tlsTraps(),
 	hello: func(w *world, hello *tls.ClientHelloInfo, name string) (*tls.Config, error) {
-		switch name {
-		case "slow":
-			w.sleep(3 * time.Second)
-			return nil, nil //nolint:nilnil // an ordinary one
-		case "unknown":
-			other, err := harness.NewHostCA()
-			if err != nil {
-				return nil, err
-			}
-			cert, err := other.Sign(hello.ServerName, nil)
-			return configOf(cert, err)
+		if shake := handshakes[name]; shake != nil {
+			return shake(w, hello)
 		}
-		if change := badCerts[name]; change != nil {
-			return configOf(w.ca.Sign(hello.ServerName, change))
+		w.sleep(3 * time.Second) // hosts slow and asks
+		if name != "asks" {
+			return nil, nil
 		}
-		if broken := handshakes[name]; broken != nil {
-			broken(w, hello.Conn)
-			return nil, errors.New("a trap")
+		c, err := configOf(w.ca.Sign(hello.ServerName, nil))
+		if err == nil {
+			c.ClientAuth = tls.RequestClientCert
 		}
-		return nil, nil //nolint:nilnil // an ordinary one
+		return c, err
 	},
 	check: func(j *judge) {
 		for _, h := range j.hosts {
-			if name, _, _ := strings.Cut(h.Host, "."); name != "good" && name != "slow" {
+			if name, _, _ := strings.Cut(h.Host, "."); name != "good" && name != "slow" && name != "asks" {
 				j.blame("%s was asked %d times", h.Host, h.Requests)
 			}
 		}
-		j.wantsSecure("slow")
+		j.wantsSecure("slow", "asks")
 	},
 }
 
 func tlsTraps() map[string]trap {
-	traps := map[string]trap{"slow": {https: true, serve: func(x exchange) { x.own("/1") }}, "unknown": {https: true}}
-	for name := range badCerts {
-		traps[name] = trap{https: true}
-	}
+	fine := trap{https: true, serve: func(x exchange) { x.own("/1") }}
+	traps := map[string]trap{"slow": fine, "asks": fine} // "asks" for a certificate of the client
 	for name := range handshakes {
 		traps[name] = trap{https: true}
 	}
 	return traps
 }
 
-var badCerts = map[string]func(t *x509.Certificate){
-	"expired": func(t *x509.Certificate) { t.NotAfter = time.Now().Add(-time.Minute) },
-	"future":  func(t *x509.Certificate) { t.NotBefore = time.Now().Add(time.Hour) },
-	"other":   func(t *x509.Certificate) { t.DNSNames = []string{"elsewhere.test"} },
-	"usage":   func(t *x509.Certificate) { t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} },
+var handshakes = map[string]func(w *world, hello *tls.ClientHelloInfo) (*tls.Config, error){
+	"expired": cert(func(t *x509.Certificate) { t.NotAfter = time.Now().Add(-time.Minute) }),
+	"future":  cert(func(t *x509.Certificate) { t.NotBefore = time.Now().Add(time.Hour) }),
+	"other":   cert(func(t *x509.Certificate) { t.DNSNames = []string{"elsewhere.test"} }),
+	"usage":   cert(func(t *x509.Certificate) { t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }),
+	"old": func(w *world, hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		c, err := configOf(w.ca.Sign(hello.ServerName, nil))
+		if err == nil {
+			c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
+		}
+		return c, err
+	},
+	"unknown": func(_ *world, hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		other, err := harness.NewHostCA()
+		if err != nil {
+			return nil, err
+		}
+		return configOf(other.Sign(hello.ServerName, nil))
+	},
+	"garbage": bytesOf(func(w *world, c net.Conn) { w.flood(c, strings.Repeat("\x16\x03\x03\xff\xff garbage", 1000), 4<<20) }),
+	"alerts":  bytesOf(func(w *world, c net.Conn) { w.drip(c, "\x15\x03\x03\x00\x02\x01\x5a", time.Millisecond, 5*time.Second) }),
+	"silent":  bytesOf(func(w *world, c net.Conn) { w.hold(c, time.Minute) }),
+	"drip":    bytesOf(func(w *world, c net.Conn) { w.drip(c, "\x16", time.Second, time.Minute) }),
+	"reset":   bytesOf(func(_ *world, c net.Conn) { reset(c) }),
 }
 
-// handshakes are what a server sends instead of one.
-var handshakes = map[string]func(w *world, c net.Conn){
-	"garbage": func(w *world, c net.Conn) { w.flood(c, strings.Repeat("\x16\x03\x03\xff\xff garbage", 1000), 4<<20) },
-	"plain":   func(_ *world, c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\nThis is no HTTPS\r\n") },
-	"alerts":  func(w *world, c net.Conn) { w.drip(c, "\x15\x03\x03\x00\x02\x01\x5a", time.Millisecond, 5*time.Second) },
-	"silent":  func(w *world, c net.Conn) { w.hold(c, time.Minute) },
-	"drip":    func(w *world, c net.Conn) { w.drip(c, "\x16", time.Second, time.Minute) },
-	"reset":   func(_ *world, c net.Conn) { reset(c) },
+// cert answers with a certificate that change makes invalid.
+func cert(change func(t *x509.Certificate)) func(w *world, hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	return func(w *world, hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		return configOf(w.ca.Sign(hello.ServerName, change))
+	}
+}
+
+// bytesOf answers with other bytes than a handshake.
+func bytesOf(write func(w *world, c net.Conn)) func(w *world, hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	return func(w *world, hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		write(w, hello.Conn)
+		return nil, errors.New("a trap")
+	}
 }
 
 func configOf(cert *tls.Certificate, err error) (*tls.Config, error) {
@@ -111,10 +123,7 @@ var chainsFamily = family{
 		if err != nil {
 			return nil, err
 		}
-		many, err := manyNames(w.ca)
-		if err != nil {
-			return nil, err
-		}
+		many := w.manyNames()
 		for i := range links {
 			cert.Certificate = append(cert.Certificate, renumbered(many, hashOf(fmt.Sprint(name, i))))
 		}
@@ -134,26 +143,18 @@ const (
 	chainLinks  = 30 << 10 // bytes of a certificate about, three for each name
 )
 
-var (
-	manyOnce sync.Once
-	manyCert *tls.Certificate
-	errMany  error
-)
-
-// manyNames is a certificate of chainLinks bytes, made once.
-func manyNames(ca *harness.HostCA) ([]byte, error) {
-	manyOnce.Do(func() {
-		manyCert, errMany = ca.Sign("many names", func(t *x509.Certificate) {
-			t.SerialNumber, t.DNSNames = new(big.Int).SetUint64(manySerial), nil
-			for range chainLinks / 3 {
-				t.URIs = append(t.URIs, &url.URL{Path: "a"})
-			}
-		})
+// manyNames returns a certificate of chainLinks bytes.
+func manyNames(ca *harness.HostCA) []byte {
+	cert, err := ca.Sign("many names", func(t *x509.Certificate) {
+		t.SerialNumber, t.DNSNames = new(big.Int).SetUint64(manySerial), nil
+		for range chainLinks / 3 {
+			t.URIs = append(t.URIs, &url.URL{Path: "a"})
+		}
 	})
-	if errMany != nil {
-		return nil, errMany
+	if err != nil {
+		panic(err) // the authority signs any
 	}
-	return manyCert.Certificate[0], nil
+	return cert.Certificate[0]
 }
 
 // manySerial is the number of that certificate, which renumbered replaces. The signature is wrong

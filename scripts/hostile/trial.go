@@ -42,13 +42,9 @@ const familyRetries = uint32(1)
 
 // report is the verdict of a trial.
 type report struct {
-	Name     string
-	Families []string
-	Peers    int
-	Seed     uint64
-	CrawlS   float64
-	BackS    float64
-	EndS     float64
+	Name   string
+	CrawlS float64
+	EndS   float64
 	// Start, Most and Back are what the worst peer used: before, at most, and after the crawl.
 	Start, Most, Back use
 	// APIMs is the slowest answer beyond what the machine took, which MachineMs is at most: the
@@ -57,9 +53,8 @@ type report struct {
 	MachineMs float64
 	Requests  int
 	Hosts     int
-	Against   int            // requests that robots.txt forbids, or before it was read
-	MostAsked []*hostAudit   // of each family
-	Outcomes  map[string]int `json:",omitempty"`
+	Against   int          // requests that robots.txt forbids, or before it was read
+	MostAsked []*hostAudit // of each family
 	harness.Verdict
 
 	sites []*siteReport
@@ -88,10 +83,7 @@ type trial struct {
 
 // runTrial runs one trial; errors are violations as well.
 func runTrial(ctx context.Context, o *options, w *world, still *peer, tp trialPlan) *report {
-	t := &trial{trialPlan: tp, o: o, w: w, still: still, report: &report{Name: tp.name, Peers: tp.peers, Seed: o.seed}}
-	for _, f := range t.families {
-		t.report.Families = append(t.report.Families, f.name)
-	}
+	t := &trial{trialPlan: tp, o: o, w: w, still: still, report: &report{Name: tp.name}}
 	w.audit.forget()
 	w.questions.take()
 	w.trespass.take()
@@ -314,7 +306,7 @@ func (t *trial) back(ctx context.Context) {
 			t.report.Blame("after the crawl: %v", err)
 			return
 		}
-		t.report.Back, t.report.BackS = u, time.Since(begun).Seconds()
+		t.report.Back = u
 		over := u.over(&bounds)
 		if len(over) == 0 {
 			return

@@ -3,13 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -34,11 +31,11 @@ func (p *peer) use(ctx context.Context) (u use, err error) {
 		return u, err
 	}
 	u.RSS, u.Peak, u.Threads = m.RSS, m.Peak, m.Threads
-	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.Pid()))
+	files, err := harness.Files(p.Pid())
 	if err != nil {
 		return u, err
 	}
-	u.Files = len(fds)
+	u.Files = len(files)
 	_ = filepath.WalkDir(p.Dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && path == filepath.Join(p.Dir, "archive") {
 			return filepath.SkipDir
@@ -53,9 +50,13 @@ func (p *peer) use(ctx context.Context) (u use, err error) {
 	text, _ := os.ReadFile(p.Log())
 	u.LogLines = bytes.Count(text, []byte{'\n'})
 	if ctx != nil {
-		u.Goroutines, err = p.goroutines(ctx)
+		ctx, cancel := context.WithTimeout(ctx, askFor)
+		defer cancel()
+		n, err := p.Metric(ctx, "go_goroutines")
+		u.Goroutines = int(n)
+		return u, err
 	}
-	return u, err
+	return u, nil
 }
 
 // raise makes each figure the larger of both.
@@ -100,9 +101,9 @@ func watching(ctx context.Context, peers []*peer, still *peer) (list []*watch) {
 	// One reader of connections for all peers, since the kernel walks over all of its sockets.
 	list[0].group.Go(func() {
 		every(ctx, askEvery, func() {
-			beyond := connectionsBeyond()
+			abroad := harness.ConnectionsAbroad()
 			for _, w := range list {
-				w.connections(beyond)
+				w.connections(abroad)
 			}
 		})
 	})
@@ -126,27 +127,6 @@ func every(ctx context.Context, d time.Duration, fn func()) {
 // a busy machine two peers that are asked at the same moment do not wait equally long.
 const lastQuestions = 5
 
-// processors is GOMAXPROCS of the peers.
-const processors = 2
-
-// queued is how long the threads of a process were ready and had no processor so far. Of a process
-// with GOMAXPROCS threads at work, each waited for its part of that.
-func (p *peer) queued() (sum time.Duration) {
-	dir := fmt.Sprintf("/proc/%d/task", p.Pid())
-	tasks, err := os.ReadDir(dir)
-	if err != nil {
-		return 0
-	}
-	for _, t := range tasks {
-		raw, err := os.ReadFile(filepath.Join(dir, t.Name(), "schedstat"))
-		if f := strings.Fields(string(raw)); err == nil && len(f) > 1 {
-			n, _ := strconv.ParseInt(f[1], 10, 64)
-			sum += time.Duration(n)
-		}
-	}
-	return sum
-}
-
 // ask sends a request to both peers at the same moment. The still peer's time, or the time that the
 // peer waited for a processor, is not the peer's.
 func (w *watch) ask(ctx context.Context, begun time.Time) {
@@ -157,7 +137,7 @@ func (w *watch) ask(ctx context.Context, begun time.Time) {
 	}()
 	at, queued := time.Since(begun), w.peer.queued()
 	d, err := w.peer.asks(ctx)
-	base := max(<-noise, min(d, (w.peer.queued()-queued)/processors))
+	base := max(<-noise, min(d, w.peer.queued()-queued))
 	ending := time.Duration(0)
 	if err != nil {
 		ending = endWithin // a peer that has done its work closes its API before it ends
@@ -195,47 +175,16 @@ func (w *watch) look(ctx context.Context) {
 
 // connections records which of the connections are of the process. Those between two looks are
 // missed; addresses of loopback have listeners, which miss nothing.
-func (w *watch) connections(beyond map[string]string) {
-	dir := fmt.Sprintf("/proc/%d/fd", w.peer.Pid())
-	fds, err := os.ReadDir(dir)
-	if len(beyond) == 0 || err != nil {
+func (w *watch) connections(abroad map[string]string) {
+	if len(abroad) == 0 {
 		return
 	}
+	files, _ := harness.Files(w.peer.Pid())
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, fd := range fds {
-		to, _ := os.Readlink(filepath.Join(dir, fd.Name()))
-		if addr, ok := beyond[to]; ok {
+	for _, f := range files {
+		if addr, ok := abroad[f]; ok {
 			w.outside[addr]++
 		}
-	}
-}
-
-// connectionsBeyond are the sockets of this machine that are connected beyond loopback, or try to:
-// the remote address in hexadecimal, by the name of the socket in /proc/PID/fd.
-func connectionsBeyond() map[string]string {
-	beyond := make(map[string]string)
-	for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		raw, _ := os.ReadFile(file)
-		for line := range strings.Lines(string(raw)) {
-			const listening = "0A"
-			if f := strings.Fields(line); len(f) >= 10 && f[3] != listening && !loopbackHex(f[2]) {
-				beyond["socket:["+f[9]+"]"] = f[2]
-			}
-		}
-	}
-	return beyond
-}
-
-// loopbackHex reports whether an address of /proc/net/tcp is of loopback, or none.
-func loopbackHex(addr string) bool {
-	ip, port, _ := strings.Cut(addr, ":")
-	switch {
-	case port == "0000" || port == "": // no connection, or the line of titles
-		return true
-	case len(ip) == 8:
-		return strings.HasSuffix(ip, "7F")
-	default:
-		return ip == "00000000000000000000000001000000" || strings.HasPrefix(ip, "0000000000000000FFFF0000") && strings.HasSuffix(ip, "7F")
 	}
 }

@@ -40,9 +40,11 @@ type world struct {
 	port    int
 	dnsAddr string
 	ca      *harness.HostCA
-	certs   sync.Map // *tls.Certificate by name
-	audit   audit
-	group   sync.WaitGroup
+	// manyNames is a large certificate, made when it is first needed.
+	manyNames func() []byte
+	certs     sync.Map // *tls.Certificate by name
+	audit     audit
+	group     sync.WaitGroup
 
 	ctx       context.Context // the life of the server; endless traps end with it
 	questions counter         // of DNS, by type and name
@@ -87,6 +89,7 @@ func serveWorld(ctx context.Context, port int) (*world, error) {
 		return nil, err
 	}
 	w := &world{port: port, dnsAddr: fmt.Sprintf("127.0.0.1:%d", port+2), ca: ca, ctx: ctx, audit: audit{hosts: make(map[string]*hostAudit)}}
+	w.manyNames = sync.OnceValue(func() []byte { return manyNames(ca) })
 	if err := harness.ServeDNS(ctx, &w.group, w.dnsAddr, w.reply); err != nil {
 		return nil, err
 	}
@@ -197,7 +200,7 @@ func (w *world) tlsConfig() *tls.Config {
 					return c, err
 				}
 			}
-			if f != nil && f.h2 != nil && !slices.Contains(hello.SupportedProtos, "h2") {
+			if f != nil && f.traps[name].h2 != nil && !slices.Contains(hello.SupportedProtos, "h2") {
 				return &tls.Config{NextProtos: []string{"h2 alone"}}, nil // the handshake fails
 			}
 			host := strings.ToLower(hello.ServerName)
@@ -313,16 +316,15 @@ func (w *world) handle(rw http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	x := exchange{w: w, rw: rw, r: r, f: f, name: name}
-	var t trap
-	x.kind, t = f.kind(name)
-	robots := r.URL.Path == "/robots.txt" || viaRobots(r.URL.Path)
+	t := f.kind(name)
+	robots := r.URL.Path == "/robots.txt"
 	switch {
 	case robots && (f.site != nil || t.robots == nil || name == "good"):
 		x.write(plainType, defaultRobots)
 	case robots:
 		t.robots(x)
 	case f.site != nil:
-		f.site.serve(x)
+		x.site(f.site)
 	case name == "good":
 		goodSite(x)
 	case t.serve == nil:
@@ -432,11 +434,11 @@ func (w *world) nextRequest(c net.Conn, in *bufio.Reader) {
 	}
 }
 
-// serveH2 serves a connection that speaks HTTP/2: by the family's frames, or by the library.
+// serveH2 serves a connection that speaks HTTP/2: by a flood, or by the library.
 func (w *world) serveH2(srv *http.Server, c *tls.Conn, h http.Handler) {
 	f, name := split(c.ConnectionState().ServerName)
-	if f != nil && f.h2 != nil && name != "good" {
-		w.rawH2(f, name, c)
+	if f != nil && f.traps[name].h2 != nil {
+		w.floodH2(c, f.traps[name].h2)
 		return
 	}
 	//nolint:staticcheck // as above
