@@ -111,8 +111,6 @@ var waitsFamily = family{
 		"years":   {serve: refuses(503, "1000000000000")},
 		"date":    {serve: refuses(503, "Thu, 01 Jan 2099 00:00:00 GMT")},
 		"day":     {serve: refuses(503, "86400")},
-		"twice":   {serve: refuses(503, "1", "100000000000000000000000000")},
-		"garbage": {serve: refuses(503, "soon, I hope")},
 		"seconds": {serve: refuses(503, fmt.Sprint(waitsSeconds))},
 		"always":  {serve: refuses(503)},
 		"all":     {serve: refuses(429)},
