@@ -89,9 +89,6 @@ func (j *judge) politeness() {
 		bound = hostRequests
 	}
 	least := milliseconds(trialDelay - delaySlack)
-	if j.o.legit { // its delay is too short to measure, and its budget is the profile's
-		bound, least = maxLogged, 0
-	}
 	count := make(map[string]int)
 	first := make(map[string]string)
 	wrong := func(is bool, what, format string, args ...any) {
@@ -105,6 +102,9 @@ func (j *judge) politeness() {
 		wrong(h.Disallowed > 0, "asked for what robots.txt forbids", "%s %s", h.Host, h.First)
 		wrong(h.BeforeRobots > 0, "asked before robots.txt", "%s %s", h.Host, h.First)
 		wrong(h.Parallel > 0, "asked twice at once", "%s, %d times", h.Host, h.Parallel)
+		if j.o.legit { // its delay is too short to measure, and its budget is the profile's
+			continue
+		}
 		if gap := h.SmallestGapMS; gap != nil {
 			wrong(*gap < least, "asked too soon", "%s %.1f ms after an answer, delay %v: %s", h.Host, *gap, trialDelay, h.First)
 		}

@@ -5,10 +5,11 @@
 //	hostile --work DIR [--quick] [--json] [--seed N] [FAMILY]...
 //	hostile --work DIR --legit [--quick] [--json] [--peers N] [--profile lab | public] [--scale N] [SITE]...
 //
-// The files trap_*.go hold families of traps, which need a real process: floods, endless answers and
-// slow hosts by the hundred. What a single response can do wrong is tested with the packages in crawl/.
-// A trial is one family before one peer that has crawled a small ordinary site before: its use of
-// memory, goroutines and descriptors must be back at that level within a minute after the crawl.
+// The files trap_*.go hold families of traps, which need a real process: floods, endless answers
+// and silent hosts. What a single response can do wrong is tested with the packages in
+// crawl/. A trial is one family before one peer that has crawled a small ordinary site before: its
+// use of memory, goroutines and descriptors must be back at that level within a minute after the
+// crawl.
 package main
 
 import (
@@ -105,8 +106,8 @@ func hostilePlan(o *options, names []string) (p plan, err error) {
 	for _, name := range names {
 		how, of, some := strings.Cut(name, "=")
 		chosen := families
-		if f := byName(how); f != nil && !some {
-			how, of = "alone", how
+		if !some && byName(how) != nil {
+			how, of = "", how
 		}
 		if of != "" {
 			if chosen = []*family{byName(of)}; chosen[0] == nil {
@@ -115,7 +116,7 @@ func hostilePlan(o *options, names []string) (p plan, err error) {
 		}
 		t := trialPlan{name: strings.ReplaceAll(name, "=", " "), families: chosen, peers: 1, profile: "public"}
 		switch how {
-		case "alone":
+		case "":
 			p = append(p, t)
 		case "together":
 			t.untilIdle = true

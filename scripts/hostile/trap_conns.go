@@ -110,9 +110,9 @@ func configOf(cert *tls.Certificate, err error) (*tls.Config, error) {
 }
 
 // chainsFamily sends certificates of hundreds of kilobytes: 200 hosts of 240 KiB each, nearly as
-// much as Go accepts, and 100 of 90 KiB. Each has names of one letter, of which a parser makes fifty
-// times their bytes; no two hosts share a certificate, and all but the first are unused. A good
-// crawler limits the size of a handshake, and how many large ones are in progress.
+// much as Go accepts, and 100 of 90 KiB. Each has names of one letter, of which a parser makes
+// fifty times their bytes; no two hosts share a certificate, and all but the first are unused. A
+// good crawler limits the size of a handshake, and how many large ones are in progress.
 var chainsFamily = family{
 	name: "chains",
 	does: "300 hosts with up to 240 KiB of certificates each, made of names of one letter",
@@ -172,9 +172,9 @@ func renumbered(der []byte, to uint64) []byte {
 	return bytes.Replace(der, from, binary.BigEndian.AppendUint64(nil, to>>2|1<<61), 1)
 }
 
-// http2Family floods connections. A good crawler limits what a connection may cost, logs one line at
-// most about each kind of violation, and records an outcome for each URL. Floods in each phase of
-// an exchange are in crawl/fetch: TestNoise, TestHTTP2Limits.
+// http2Family floods connections. A good crawler limits what a connection may cost, logs one line
+// at most about each kind of violation, and records an outcome for each URL. Floods in each phase
+// of an exchange are in crawl/fetch: TestNoise, TestHTTP2Limits.
 var http2Family = family{
 	name:  "http2",
 	does:  "floods of frames, heads of megabytes, data beyond the window",
@@ -238,11 +238,8 @@ var hpackBlock = sync.OnceValue(func() []byte {
 	return block.Bytes()
 })
 
-// h2For is how long a flood lasts at most; h2Frames how many frames it has.
-const (
-	h2For    = 3 * time.Second
-	h2Frames = 100_000
-)
+// h2For is how long a flood lasts at most.
+const h2For = 3 * time.Second
 
 // floodH2 reads frames up to the first request, and answers that with a flood.
 func (w *world) floodH2(c *tls.Conn, flood h2Flood) {
@@ -268,7 +265,7 @@ func (w *world) floodH2(c *tls.Conn, flood h2Flood) {
 	go func() { _, _ = io.Copy(io.Discard, c) }() // ends with the connection
 	const status200 = "\x88"                      // of HPACK's static table
 	_ = fr.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: []byte(status200), EndHeaders: true})
-	for i, end := 0, time.Now().Add(h2For); i < h2Frames && time.Now().Before(end); i++ {
+	for i, end := 0, time.Now().Add(h2For); time.Now().Before(end); i++ {
 		if flood(fr, stream, i) != nil {
 			return
 		}

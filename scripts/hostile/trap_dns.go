@@ -30,7 +30,7 @@ var dnsFamily = family{
 	within:  crawlWithin + crawlWithin/3,
 	check: func(j *judge) {
 		for _, name := range numbered("absent%d.dns.test.", absentNames) {
-			if n := j.w.questions.get(question(name, dns.TypeA)); n > mostQuestions {
+			if n := j.w.questions.get("A " + name); n > mostQuestions {
 				j.blame("%s, which does not exist, was asked for %d times, bound %d", name, n, mostQuestions)
 				break
 			}
@@ -69,10 +69,10 @@ func resolveDNS(_ *world, name string, q dns.Question, m *dns.Msg) (*dns.Msg, bo
 	return m, true
 }
 
-// guardFamily leads to addresses of this machine that the peer may not visit, in all ways an address
-// can be written, and by names that resolve to such an address, at once or later. Listeners at those
-// addresses record connections. A good crawler checks the address it is about to dial, each time,
-// and dials the one it checked; a probe is a connection too.
+// guardFamily leads to addresses of this machine that the peer may not visit, in all ways an
+// address can be written, and by names that resolve to such an address, at once or later. Listeners
+// at those addresses record connections. A good crawler checks the address it is about to dial,
+// each time, and dials the one it checked; a probe is a connection too.
 var guardFamily = family{
 	name:     "guard",
 	does:     "links, redirects, sitemaps and names that lead to addresses of this machine which are not allowed",
@@ -136,7 +136,7 @@ func guardRedirects(x exchange) {
 
 func resolveGuard(w *world, name string, q dns.Question, m *dns.Msg) (*dns.Msg, bool) {
 	good := allowedAddr(hashOf(name)).String()
-	if strings.HasPrefix(name, "rebind") && w.questions.get(question(q.Name, dns.TypeA)) > 1 {
+	if strings.HasPrefix(name, "rebind") && w.questions.get("A "+strings.ToLower(q.Name)) > 1 {
 		good = "127.2.0.1"
 	}
 	addrs, ok := map[string][]string{

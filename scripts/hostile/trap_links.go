@@ -167,9 +167,9 @@ func documentTraps() map[string]trap {
 	return traps
 }
 
-// sitemapsFamily has sitemaps without end. A good crawler limits the sitemaps of a host and the URLs
-// of each, treats each URL as a link, and stops at the limit of a file. Forms of sitemaps are in
-// crawl/extract: TestSitemap, TestSitemapBounds.
+// sitemapsFamily has sitemaps without end. A good crawler limits the sitemaps of a host and the
+// URLs of each, treats each URL as a link, and stops at the limit of a file. Forms of sitemaps are
+// in crawl/extract: TestSitemap, TestSitemapBounds.
 var sitemapsFamily = family{
 	name: "sitemaps",
 	does: "indexes of indexes, sitemaps of a gigabyte, of 200,000 URLs, of entities",
@@ -233,10 +233,11 @@ func sitemapRobots(n int) func(x exchange) {
 }
 
 // shareFamily takes more than a share: hosts of a page each whose own text leads to 8 hosts of as
-// many new domains, without end; domains of ever more hosts of three pages that are all alike, which
-// lead to each other by links and by redirects; 400 sitemaps, each of 1,000 pages without a text. A
-// good crawler takes ever fewer hosts of those that lead to no host it knows, compares the hosts of
-// a domain, and fetches pages before more sitemaps. See also crawl/owner: TestFarmOfDomains.
+// many new domains, without end; domains of ever more hosts of three pages that are all alike,
+// which lead to each other by links and by redirects; 400 sitemaps, each of 1,000 pages without a
+// text. A good crawler takes ever fewer hosts of those that lead to no host it knows, compares the
+// hosts of a domain, and fetches pages before more sitemaps. See also crawl/owner:
+// TestFarmOfDomains.
 var shareFamily = family{
 	name: "share",
 	does: "hosts of ever new domains, ever more small hosts of a domain, 400 sitemaps of pages without a text",
@@ -294,7 +295,8 @@ var shareFamily = family{
 
 const (
 	shareMaps = 400
-	// mostShareMaps requests: sitemaps, pages in a row that end their pattern, and URLs that are out.
+	// mostShareMaps requests: sitemaps, pages in a row that end their pattern, and URLs that are
+	// out.
 	mostShareMaps  = shareMaps + 1000 + 400
 	mostShareHosts = 8_000
 	mostSmallHosts = 1000 // the budget of a domain that no other domain links to

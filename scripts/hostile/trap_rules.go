@@ -64,16 +64,16 @@ func manyRules(name string) string {
 	return b.String()
 }
 
-// mannersFamily tests politeness where an exchange is made twice or is slow. A good crawler keeps its
-// delay, never has two requests at once, and obeys nofollow, whose forms are in crawl/extract:
+// mannersFamily tests politeness where an exchange is made twice or is slow. A good crawler keeps
+// its delay, never has two requests at once, and obeys nofollow, whose forms are in crawl/extract:
 // TestRobotsTag, TestMetaRobots.
 var mannersFamily = family{
 	name:  "manners",
 	does:  "connections closed before the next request, slow hosts, nofollow",
 	quick: true,
 	traps: map[string]trap{
-		// The next request is read and not answered: the client takes the connection for one that was
-		// closed before, and repeats the request.
+		// The next request is read and not answered: the client takes the connection for one that
+		// was closed before, and repeats the request.
 		"stale": {serve: func(x exchange) {
 			c, buf := x.hijack()
 			defer c.Close()
@@ -101,9 +101,9 @@ var mannersFamily = family{
 const mannersPages = 12
 
 // waitsFamily defers a crawl. A good crawler obeys Retry-After to the full second, rounded up,
-// sends no request to the host meanwhile, and does not delay the end of a crawl beyond its patience:
-// such URLs are deferred. Values that are invalid are in crawl/fetch and crawl/robots: TestRetryAfter,
-// TestWishesAreNotCut.
+// sends no request to the host meanwhile, and does not delay the end of a crawl beyond its
+// patience: such URLs are deferred. Values that are invalid are in crawl/fetch and crawl/robots:
+// TestRetryAfter, TestWishesAreNotCut.
 var waitsFamily = family{
 	name: "waits",
 	does: "Retry-After of a million years, of 2099; 429 and 503 for everything, robots.txt included; a Crawl-delay of years",

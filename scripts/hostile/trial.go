@@ -318,15 +318,6 @@ func (t *trial) back(ctx context.Context) {
 	}
 }
 
-// ended returns the time that a peer took to end after Ctrl-C, and an error if it is too long.
-func ended(p *peer, twice bool) (time.Duration, error) {
-	d, err := p.interrupt(20*time.Second, twice)
-	if err == nil && d > endWithin {
-		err = fmt.Errorf("%s ended %v after Ctrl-C, bound %v", filepath.Base(p.Dir), d.Round(10*time.Millisecond), endWithin)
-	}
-	return d, err
-}
-
 // end interrupts all peers. Those of a ring, which would hand their records over, end at once by a
 // second Ctrl-C.
 func (t *trial) end() error {
@@ -334,7 +325,12 @@ func (t *trial) end() error {
 	took := make([]time.Duration, len(t.peers))
 	errs := make([]error, len(t.peers))
 	for i, p := range t.peers {
-		group.Go(func() { took[i], errs[i] = ended(p, len(t.peers) > 1) })
+		group.Go(func() {
+			took[i], errs[i] = p.interrupt(20*time.Second, len(t.peers) > 1)
+			if errs[i] == nil && took[i] > endWithin {
+				errs[i] = fmt.Errorf("%s ended %v after Ctrl-C, bound %v", filepath.Base(p.Dir), took[i].Round(10*time.Millisecond), endWithin)
+			}
+		})
 	}
 	group.Wait()
 	if len(t.peers) == 1 {

@@ -47,7 +47,7 @@ type world struct {
 	group     sync.WaitGroup
 
 	ctx       context.Context // the life of the server; endless traps end with it
-	questions counter         // of DNS, by type and name
+	questions counter         // of DNS, such as "A www.links.test."
 	trespass  counter         // connections and requests that are not allowed
 	h2        http2.Server    //nolint:staticcheck // net/http serves no connection that is there already
 }
@@ -114,7 +114,7 @@ func (w *world) reply(q dns.Question, m *dns.Msg) *dns.Msg {
 		m.Rcode = dns.RcodeNameError
 		return m
 	}
-	w.questions.add(question(q.Name, q.Qtype))
+	w.questions.add(dns.TypeToString[q.Qtype] + " " + strings.ToLower(q.Name))
 	if f.resolve != nil && name != "good" {
 		if m, handled := f.resolve(w, name, q, m); handled {
 			return m
@@ -124,11 +124,6 @@ func (w *world) reply(q dns.Question, m *dns.Msg) *dns.Msg {
 		m.Answer = append(m.Answer, a(q.Name, allowedAddr(hashOf(strings.ToLower(strings.TrimSuffix(q.Name, ".")))), 60))
 	}
 	return m
-}
-
-// question is the key of a DNS question in world.questions.
-func question(name string, qtype uint16) string {
-	return dns.TypeToString[qtype] + " " + strings.ToLower(name)
 }
 
 // a is an address record.
