@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# Hostile and unusual sites before real peers: a server of traps on loopback, one file a family of traps (scripts/hostile/trap_*.go), each with what it does, what
-# a good crawler does with it, and an audit of what the server saw. One line a trial: requests, what was asked against robots.txt, memory, goroutines and
-# descriptors at most, afterwards and (before), lines of log, the slowest answer of the control API beyond what a busy machine takes (the answer of a peer with
-# nothing to do, waiting for a processor), how long Ctrl-C took; ok or WRONG, with what broke its bound. Exit status 1 if any is WRONG.
+# Tests real peers against hostile and unusual sites: a server of traps on loopback, in families
+# (scripts/hostile/trap_*.go), and an audit of what the server saw. What a single response can do
+# wrong is tested with the packages of crawl/. One line a trial: requests, requests against
+# robots.txt, memory, goroutines and descriptors at most, afterwards and (before), lines of log, the
+# slowest answer of the control API beyond what a busy machine takes (the answer of a peer with
+# nothing to do, waiting for a processor), how long Ctrl-C took; ok or WRONG, with each violation.
+# Exit status 1 if any is WRONG.
 #
 #   scripts/hostile.sh [--quick] [--json] [--seed N] [--log-level LEVEL] [--flags "FLAGS OF THE PEERS"] [FAMILY | together | ring | interrupt]...
 #   scripts/hostile.sh --serve          only the server, for a peer by hand; prints its seeds and the flags

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os/exec"
@@ -13,30 +14,44 @@ import (
 	"github.com/apoidea/apoidea/scripts/harness"
 )
 
-// judge is what a family's own check is given.
+// judge is what the check of a family is given.
 type judge struct {
 	*trial
 	family *family
-	hosts  []AuditHost
+	hosts  []*hostAudit // most requests first
+	byName map[string]*hostAudit
 }
 
-// asked is how often a path of a host of the family was asked for over HTTP.
-func (j *judge) asked(name, path string) int {
-	return j.w.audit.asked(j.w.host(j.family.name, name), path)
-}
+// mostShown bounds the hosts of a family that the JSON lists.
+const mostShown = 10
 
 // judge compares what the server saw of each family, and what the peers used, with the bounds.
 func (t *trial) judge(ctx context.Context) {
+	r := t.report
 	for to, n := range t.w.trespass.take() {
-		t.blame("%d connections to what is not allowed: %s", n, to)
+		r.Blame("%d connections to what is not allowed: %s", n, to)
 	}
-	t.judgeUse()
-	t.records(ctx)
+	if !t.o.legit {
+		bounds := use{Peak: mostRSS, Threads: mostThreads, Goroutines: mostRoutines, Files: mostFiles, Disk: mostDisk, LogLines: mostLogLines * len(t.families)}
+		for _, over := range r.Most.over(&bounds) {
+			r.Blame("%s", over)
+		}
+		t.records(ctx)
+	}
 	for _, f := range t.families {
-		sum, hosts := t.w.audit.report(f)
-		t.report.Audits = append(t.report.Audits, sum)
-		t.judgeManners(f, hosts)
-		j := &judge{trial: t, family: f, hosts: hosts}
+		j := &judge{trial: t, family: f, hosts: t.w.audit.of(f), byName: make(map[string]*hostAudit)}
+		for _, h := range j.hosts {
+			j.byName[h.Host] = h
+			r.Requests += h.Requests
+			r.Against += h.Disallowed + h.BeforeRobots
+		}
+		r.Hosts += len(j.hosts)
+		r.MostAsked = append(r.MostAsked, j.hosts[:min(len(j.hosts), mostShown)]...)
+		j.politeness()
+		if f.site != nil {
+			j.judgeSite(ctx)
+			continue
+		}
 		j.wants("good", goodPaths()...)
 		if f.check != nil {
 			f.check(j)
@@ -44,81 +59,116 @@ func (t *trial) judge(ctx context.Context) {
 	}
 }
 
-func (t *trial) judgeUse() {
-	m := &t.report.Most
+// over lists the figures that exceed a bound; a bound of zero is none.
+func (u *use) over(bounds *use) (over []string) {
 	for _, c := range []struct {
 		what       string
 		used, most int64
 		unit       int64
 		of         string
 	}{
-		{"RSS", m.Peak, mostRSS, 1 << 20, " MiB"},
-		{"threads", int64(m.Threads), mostThreads, 1, ""},
-		{"goroutines", int64(m.Goroutines), mostRoutines, 1, ""},
-		{"descriptors", int64(m.Files), mostFiles, 1, ""},
-		{"disk besides archives", m.Disk, mostDisk, 1 << 20, " MiB"},
-		{"log lines", int64(m.LogLines), int64(mostLogLines * len(t.families)), 1, ""},
+		{"RSS at most", u.Peak, bounds.Peak, 1 << 20, " MiB"},
+		{"RSS", u.RSS, bounds.RSS, 1 << 20, " MiB"},
+		{"threads", int64(u.Threads), int64(bounds.Threads), 1, ""},
+		{"goroutines", int64(u.Goroutines), int64(bounds.Goroutines), 1, ""},
+		{"descriptors", int64(u.Files), int64(bounds.Files), 1, ""},
+		{"disk besides archives", u.Disk, bounds.Disk, 1 << 20, " MiB"},
+		{"log lines", int64(u.LogLines), int64(bounds.LogLines), 1, ""},
 	} {
-		if c.used > c.most {
-			t.blame("%s: %d%s, bound %d%s", c.what, c.used/c.unit, c.of, c.most/c.unit, c.of)
+		if c.most > 0 && c.used > c.most {
+			over = append(over, fmt.Sprintf("%s: %d%s, bound %d%s", c.what, c.used/c.unit, c.of, c.most/c.unit, c.of))
 		}
 	}
+	return over
 }
 
-// judgeManners looks at what every site would mind.
-func (t *trial) judgeManners(f *family, hosts []AuditHost) {
-	bound := f.requests
+// politeness judges what every site would mind.
+func (j *judge) politeness() {
+	bound := j.family.requests
 	if bound == 0 {
 		bound = hostRequests
 	}
 	least := milliseconds(trialDelay - delaySlack)
 	count := make(map[string]int)
 	first := make(map[string]string)
-	wrong := func(what, host string) {
-		if count[what]++; first[what] == "" {
-			first[what] = host
+	wrong := func(is bool, what, format string, args ...any) {
+		if is {
+			if count[what]++; first[what] == "" {
+				first[what] = fmt.Sprintf(format, args...)
+			}
 		}
 	}
-	for _, h := range hosts {
-		if h.Disallowed > 0 {
-			wrong("asked for what robots.txt forbids", h.Host+" "+h.First)
+	for _, h := range j.hosts {
+		wrong(h.Disallowed > 0, "asked for what robots.txt forbids", "%s %s", h.Host, h.First)
+		wrong(h.BeforeRobots > 0, "asked before robots.txt", "%s %s", h.Host, h.First)
+		wrong(h.Parallel > 0, "asked twice at once", "%s, %d times", h.Host, h.Parallel)
+		if j.o.legit { // its delay is too short to measure, and its budget is the profile's
+			continue
 		}
-		if h.BeforeRobots > 0 {
-			wrong("asked before robots.txt", h.Host+" "+h.First)
+		if gap := h.SmallestGapMS; gap != nil {
+			wrong(*gap < least, "asked too soon", "%s %.1f ms after an answer, delay %v: %s", h.Host, *gap, trialDelay, h.First)
 		}
-		if h.Parallel > 0 {
-			wrong("asked twice at once", fmt.Sprintf("%s, %d times", h.Host, h.Parallel))
-		}
-		if h.SmallestGapMS != nil && *h.SmallestGapMS < least {
-			wrong("asked too soon", fmt.Sprintf("%s %.1f ms after an answer, delay %v: %s", h.Host, *h.SmallestGapMS, trialDelay, h.First))
-		}
-		if h.Requests > bound {
-			wrong(fmt.Sprintf("asked more than %d times", bound), fmt.Sprintf("%s, %d times", h.Host, h.Requests))
-		}
+		wrong(h.Requests > bound, fmt.Sprintf("asked more than %d times", bound), "%s, %d times", h.Host, h.Requests)
 	}
 	for what, n := range count {
-		t.blame("%s: %d hosts %s: %s", f.name, n, what, first[what])
+		j.blame("%d hosts %s: %s", n, what, first[what])
 	}
 }
 
-// wants blames paths of a host of the family that were not asked for.
+// blame adds a violation of the family.
+func (j *judge) blame(format string, args ...any) {
+	j.report.Blame("%s: %s", j.family.name, fmt.Sprintf(format, args...))
+}
+
+// host returns the audit of a host of the family over HTTP; empty if there were no requests.
+func (j *judge) host(name string) *hostAudit {
+	if h := j.byName[j.w.host(j.family.name, name)]; h != nil {
+		return h
+	}
+	return &hostAudit{}
+}
+
+// asked is how often a path of a host of the family was requested over HTTP.
+func (j *judge) asked(name, path string) int { return j.host(name).asked(path) }
+
+// wants blames paths of a host of the family that were not requested.
 func (j *judge) wants(name string, paths ...string) {
-	lost := slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return j.asked(name, path) > 0 })
+	asked := make(map[string]bool)
+	for _, r := range j.host(name).log {
+		asked[r.path] = true
+	}
+	lost := slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return asked[path] })
 	if len(lost) > 0 {
-		j.blame("%s: %d of %d pages of %s were not asked for: %s", j.family.name, len(lost), len(paths), name, strings.Join(lost[:min(len(lost), 5)], " "))
+		j.blame("%d of %d pages of %s were not asked for: %s", len(lost), len(paths), name, strings.Join(lost[:min(len(lost), 5)], " "))
 	}
 }
 
-// settleWithin is how long a ring may take to have the records of a peer that left where they
-// belong: until then an export says that it is not complete.
+// wantsSecure blames hosts that were not asked for their root over HTTPS.
+func (j *judge) wantsSecure(names ...string) {
+	for _, url := range j.w.secures(j.family.name, names...) {
+		h := j.byName[strings.TrimSuffix(strings.TrimPrefix(url, "https://"), "/")]
+		if h == nil || h.asked("/") == 0 {
+			j.blame("%s is acceptable, and was not asked", url)
+		}
+	}
+}
+
+// expect blames a URL without an outcome, or with none of those wanted.
+func (j *judge) expect(url string, wanted ...string) {
+	if got := j.urls[url]; got == "" || len(wanted) > 0 && !slices.Contains(wanted, got) {
+		j.blame("%s has outcome %q, want %s", clip(url), got, cmp.Or(strings.Join(wanted, " or "), "any"))
+	}
+}
+
+// settleWithin is how long a ring may take to restore the records of a peer that left: until then
+// an export is reported as incomplete.
 const settleWithin = 90 * time.Second
 
-// records reads what the ring has on record of URLs, while the first peer lives, or from its
-// directory.
+// records reads the outcomes of URLs from the ring, or from the directory of the only peer.
 func (t *trial) records(ctx context.Context) {
-	args := []string{"export", "urls", "--data-dir", t.peers[len(t.peers)-1].Dir}
+	args := []string{"export", "urls", "--data-dir", t.peers[0].Dir}
 	if t.trialPlan.peers > 1 {
-		args = []string{"export", "urls", "--ring", "--data-dir", t.peers[0].Dir}
+		args = append(args, "--ring")
 	}
 	var out []byte
 	for begun := time.Now(); ; time.Sleep(time.Second) {
@@ -130,27 +180,12 @@ func (t *trial) records(ctx context.Context) {
 			break
 		}
 		if t.trialPlan.peers == 1 || ctx.Err() != nil || time.Since(begun) > settleWithin {
-			t.blame("export urls: %v: %s", err, clip(strings.TrimSpace(errOut.String())))
+			t.report.Blame("export urls: %v: %s", err, clip(strings.TrimSpace(errOut.String())))
 			break
 		}
 	}
 	t.urls = make(map[string]string)
-	t.report.Outcomes = make(map[string]int64)
 	_ = harness.Records(bytes.NewReader(out), func(u *control.URLLine) { // a line that is cut off was blamed above
 		t.urls[u.URL] = u.Outcome
-		t.report.Outcomes[u.Outcome]++
 	})
-}
-
-// outcome is what became of a URL of the family; empty: nothing is on record.
-func (j *judge) outcome(url string) string { return j.urls[url] }
-
-// expect blames outcomes that are none of those wanted.
-func (j *judge) expect(url string, wanted ...string) {
-	if got := j.outcome(url); !slices.Contains(wanted, got) {
-		if got == "" {
-			got = "no outcome"
-		}
-		j.blame("%s: %s has %s, want %s", j.family.name, clip(url), got, strings.Join(wanted, " or "))
-	}
 }

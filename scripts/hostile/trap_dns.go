@@ -9,48 +9,34 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Names in the DNS.
-//
-// The trap: 500 names that do not exist, others for which the server fails, refuses or says
-// nothing; aliases that lead in a circle or through a hundred names; thousands of addresses;
-// answers that are believed for no time, or for 136 years; answers for another question, cut short,
-// empty, or only of another class.
-//
-// A good crawler takes "no such name" as final after one more try, tries what may pass a few times,
-// asks about a name once and not once a URL, and tells people what it is waiting for.
+// dnsFamily has names that do not resolve. A good crawler takes "no such name" as final after one
+// more try, retries failures a few times, and asks about a name once, not once a URL. Answers that
+// break the protocol are in crawl/resolve: TestOddAnswers.
 var dnsFamily = family{
 	name: "dns",
-	does: "names that do not exist, servers that fail or are silent, circles of aliases, thousands of addresses",
-	seeds: func(w *world) []string {
-		return append(w.urls("dns", "page"), w.urls("dns", dnsNames...)...)
+	does: "500 names that do not exist, servers that fail or are silent, thousands of addresses",
+	traps: map[string]trap{
+		"page": {serve: func(x exchange) {
+			var links []string
+			for _, name := range numbered("absent%d", absentNames) {
+				links = append(links, x.w.url(x.f.name, name, "/a"), x.w.url(x.f.name, name, "/b"))
+			}
+			x.own(links...)
+		}},
+		"servfail": {}, "silent": {}, "circle": {}, "wrongname": {},
+		"many": {serve: func(x exchange) { x.own() }},
 	},
 	resolve: resolveDNS,
-	serve: func(w *world, rw http.ResponseWriter, r *http.Request, name string) {
-		var links []string
-		if name == "page" && r.URL.Path == "/" {
-			for i := range absentNames {
-				links = append(links, w.url("dns", fmt.Sprintf("absent%d", i), "/a"), w.url("dns", fmt.Sprintf("absent%d", i), "/b"))
-			}
-		}
-		writePage(rw, page(r.Host+r.URL.Path, links...))
-	},
-	within: 4 * 60e9,
+	within:  crawlWithin + crawlWithin/3,
 	check: func(j *judge) {
-		for i := range absentNames {
-			name := fmt.Sprintf("absent%d.dns.test.", i)
-			if n := j.w.dns.times(name, dns.TypeA); n > mostQuestions {
-				j.blame("dns: %s, which does not exist, was asked for %d times, bound %d", name, n, mostQuestions)
+		for _, name := range numbered("absent%d.dns.test.", absentNames) {
+			if n := j.w.questions.get("A " + name); n > mostQuestions {
+				j.blame("%s, which does not exist, was asked for %d times, bound %d", name, n, mostQuestions)
 				break
 			}
 		}
-		for _, name := range []string{"many", "zero", "alias3", "upper"} { // which have addresses
-			j.wants(name, "/")
-		}
+		j.wants("many", "/")
 	},
-}
-
-var dnsNames = []string{
-	"servfail", "refused", "silent", "circle", "alias100", "alias3", "many", "zero", "forever", "wrongname", "cut", "nodata", "garbage", "upper", "self", "otherid",
 }
 
 const (
@@ -58,76 +44,125 @@ const (
 	mostQuestions = 4 // two tries, each possibly by two peers
 )
 
-func resolveDNS(w *world, name string, q dns.Question, m *dns.Msg) *dns.Msg {
-	here := allowedAddr(hashOf(name))
-	add := func(rr dns.RR) *dns.Msg {
-		if q.Qtype == dns.TypeA {
-			m.Answer = append(m.Answer, rr)
-		}
-		return m
-	}
-	alias := func(to string) *dns.Msg {
-		m.Answer = append(m.Answer, &dns.CNAME{Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeCNAME, Class: dns.ClassINET, Ttl: 60}, Target: to + ".dns.test."})
-		return m
-	}
+func resolveDNS(_ *world, name string, q dns.Question, m *dns.Msg) (*dns.Msg, bool) {
 	switch {
 	case strings.HasPrefix(name, "absent"):
 		m.Rcode = dns.RcodeNameError
-		return m
-	case strings.HasPrefix(name, "alias"):
-		return aliases(name, q, m, here)
-	}
-	switch name {
-	case "servfail":
+	case name == "servfail":
 		m.Rcode = dns.RcodeServerFailure
-	case "refused":
-		m.Rcode = dns.RcodeRefused
-	case "silent":
-		return silence
-	case "circle":
-		return alias("circle2")
-	case "circle2":
-		return alias("circle")
-	case "self":
-		return alias("self")
-	case "many":
+	case name == "silent":
+		return nil, true
+	case name == "circle":
+		m.Answer = append(m.Answer, &dns.CNAME{Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeCNAME, Class: dns.ClassINET}, Target: q.Name})
+	case name == "wrongname":
+		m.Answer = append(m.Answer, a("elsewhere.dns.test.", allowedAddr(1), 60))
+	case name == "many":
 		m.Compress = true // or they would not fit into a message
 		for range 3000 {
-			add(a(q.Name, here, 60))
+			if q.Qtype == dns.TypeA {
+				m.Answer = append(m.Answer, a(q.Name, allowedAddr(1), 60))
+			}
 		}
-	case "zero":
-		return add(a(q.Name, here, 0))
-	case "forever":
-		return add(a(q.Name, here, 1<<32-1))
-	case "wrongname":
-		return add(a("elsewhere.dns.test.", here, 60))
-	case "cut":
-		m.Truncated = true
-	case "nodata", "garbage":
-		m.Answer = append(m.Answer, &dns.TXT{Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeTXT, Class: dns.ClassINET, Ttl: 60}, Txt: []string{"no address"}})
-	case "upper":
-		return add(a(strings.ToUpper(q.Name), here, 60))
-	case "otherid":
-		m.Id++
-		return add(a(q.Name, here, 60))
 	default:
-		return nil
+		return nil, false
 	}
-	return m
+	return m, true
 }
 
-// aliases are a chain as long as the name says, all in one answer.
-func aliases(name string, q dns.Question, m *dns.Msg, here net.IP) *dns.Msg {
-	n := 0
-	_, _ = fmt.Sscanf(name, "alias%d", &n)
-	at := q.Name
-	for i := range n {
-		next := fmt.Sprintf("step%d.%s", i, q.Name)
-		m.Answer = append(m.Answer, &dns.CNAME{Hdr: dns.RR_Header{Name: at, Rrtype: dns.TypeCNAME, Class: dns.ClassINET, Ttl: 60}, Target: next})
-		at = next
+// guardFamily leads to addresses of this machine that the peer may not visit, in all ways an
+// address can be written, and by names that resolve to such an address, at once or later. Listeners
+// at those addresses record connections. A good crawler checks the address it is about to dial,
+// each time, and dials the one it checked; a probe is a connection too.
+var guardFamily = family{
+	name:     "guard",
+	does:     "links, redirects, sitemaps and names that lead to addresses of this machine which are not allowed",
+	quick:    true,
+	anyScope: true,
+	traps: map[string]trap{
+		"links":     {serve: func(x exchange) { x.page(x.name, badURLs(x.w)...) }},
+		"redirects": {serve: guardRedirects},
+		"robots": {robots: func(x exchange) {
+			http.Redirect(x.rw, x.r, badURLs(x.w)[0], http.StatusFound)
+		}},
+		"sitemap": {robots: func(x exchange) {
+			x.write(plainType, defaultRobots+"Sitemap: "+strings.Join(badURLs(x.w), "\nSitemap: ")+"\n")
+		}},
+		"base": {serve: func(x exchange) {
+			bad := badURLs(x.w)
+			x.write(htmlType, `<base href="`+bad[0]+`"><a href="x">x</a><link rel=canonical href="`+bad[3]+`"><meta http-equiv=refresh content="0;url=`+bad[5]+`">`)
+		}},
+		"frames": {serve: func(x exchange) {
+			bad := badURLs(x.w)
+			x.write(htmlType, `<iframe src="`+bad[0]+`"></iframe><frame src="`+bad[4]+`"><embed src="`+bad[6]+`"><form action="`+bad[7]+`"></form><area href="`+bad[8]+`">`)
+		}},
+		"rebind": {serve: func(x exchange) {
+			if x.r.URL.Path == "/" { // each page comes after the name's time to live
+				x.page(x.name, "/1", "/2", "/3", x.w.url(x.f.name, "rebind2", "/"), x.w.url(x.f.name, "rebind3", "/"))
+				return
+			}
+			x.rw.Header().Set("Connection", "close")
+			x.own()
+		}},
+		"mixed": {serve: func(x exchange) { x.own() }},
+		"named": {}, "mapped": {}, "six": {}, "zero": {}, "alias": {},
+	},
+	resolve: resolveGuard,
+	check:   func(j *judge) { j.wants("mixed", "/") }, // which has an address that is allowed
+}
+
+// badAddresses are ways to write addresses at which the world's other listeners wait.
+var badAddresses = []string{
+	"127.0.0.1", "localhost", "a.localhost", "localhost.", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "127.1", "127.0.1", "017700000001", "0", "0.0.0.0",
+	"[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::]", "[0:0:0:0:0:0:0:1]", "[::127.0.0.1]", "127.2.0.1", "２１３０７０６４３３", "127。0。0。1", "%31%32%37.0.0.1",
+	"user@127.0.0.1", "a.test@127.0.0.1", "0x7f.0x0.0x0.0x1", "127.0.0.1.", "[64:ff9b::7f00:1]", "[2002:7f00:1::]",
+}
+
+func badURLs(w *world) (urls []string) {
+	for _, b := range badAddresses {
+		urls = append(urls, fmt.Sprintf("http://%s:%d/stolen", b, w.port))
 	}
-	if q.Qtype == dns.TypeA {
-		m.Answer = append(m.Answer, a(at, here, 60))
+	return append(urls, fmt.Sprintf("https://127.0.0.1:%d/stolen", w.port+1))
+}
+
+func guardRedirects(x exchange) {
+	bad := badURLs(x.w)
+	if x.r.URL.Path == "/" {
+		x.page(x.name, numbered("/to/%d", len(bad))...)
+		return
 	}
-	return m
+	x.rw.Header()["Location"] = []string{bad[x.number("/to/%d")%len(bad)]}
+	x.rw.WriteHeader(http.StatusMovedPermanently)
+}
+
+func resolveGuard(w *world, name string, q dns.Question, m *dns.Msg) (*dns.Msg, bool) {
+	good := allowedAddr(hashOf(name)).String()
+	if strings.HasPrefix(name, "rebind") && w.questions.get("A "+strings.ToLower(q.Name)) > 1 {
+		good = "127.2.0.1"
+	}
+	addrs, ok := map[string][]string{
+		"named":   {"127.0.0.1"},
+		"zero":    {"0.0.0.0"},
+		"mixed":   {"127.2.0.1", good, "::1"},
+		"six":     {"::1"},
+		"mapped":  {"::ffff:127.0.0.1"},
+		"alias":   {"127.0.0.1"},
+		"rebind":  {good},
+		"rebind2": {good},
+		"rebind3": {good},
+	}[name]
+	owner := q.Name
+	if name == "alias" {
+		owner = "localhost."
+		m.Answer = append(m.Answer, &dns.CNAME{Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeCNAME, Class: dns.ClassINET}, Target: owner})
+	}
+	for _, addr := range addrs {
+		six := strings.Contains(addr, ":")
+		switch {
+		case q.Qtype == dns.TypeA && !six:
+			m.Answer = append(m.Answer, a(owner, net.ParseIP(addr), 0))
+		case q.Qtype == dns.TypeAAAA && six:
+			m.Answer = append(m.Answer, &dns.AAAA{Hdr: dns.RR_Header{Name: owner, Rrtype: dns.TypeAAAA, Class: dns.ClassINET}, AAAA: net.ParseIP(addr)})
+		}
+	}
+	return m, ok
 }

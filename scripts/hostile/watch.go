@@ -8,135 +8,108 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/apoidea/apoidea/scripts/harness"
 )
 
-// Use is what a peer uses at a moment.
-type Use struct {
-	RSS        int64 `json:"rss"`  // bytes
-	Peak       int64 `json:"peak"` // of RSS since the process began
-	Threads    int   `json:"threads"`
-	Goroutines int   `json:"goroutines"`
-	Files      int   `json:"files"` // descriptors
-	Disk       int64 `json:"disk"`  // bytes of the data directory, archives aside
-	Archive    int64 `json:"archive"`
-	LogLines   int   `json:"log_lines"`
-	LogBytes   int64 `json:"log_bytes"`
+// use is what a peer uses at a moment.
+type use struct {
+	RSS        int64 // bytes
+	Peak       int64 // of RSS since the process began
+	Threads    int
+	Goroutines int
+	Files      int   // descriptors
+	Disk       int64 // bytes of the data directory, archives aside
+	LogLines   int
 }
 
-// use looks at a peer from outside; only goroutines are its own word.
-func (p *peer) use(ctx context.Context) (u Use, err error) {
+// use reads what the kernel reports of a peer; with ctx, also the goroutines of its metrics.
+func (p *peer) use(ctx context.Context) (u use, err error) {
 	m, err := harness.MemoryOf(p.Pid())
 	if err != nil {
 		return u, err
 	}
 	u.RSS, u.Peak, u.Threads = m.RSS, m.Peak, m.Threads
-	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.Pid()))
+	files, err := harness.Files(p.Pid())
 	if err != nil {
 		return u, err
 	}
-	u.Files = len(fds)
-	u.sizes(p.Dir)
-	u.LogLines, u.LogBytes = lines(p.Log())
-	if ctx != nil {
-		u.Goroutines, err = p.goroutines(ctx)
-	}
-	return u, err
-}
-
-// raise makes each figure the larger of both.
-func (u *Use) raise(o *Use) {
-	u.RSS, u.Peak, u.Threads, u.Goroutines = max(u.RSS, o.RSS), max(u.Peak, o.Peak), max(u.Threads, o.Threads), max(u.Goroutines, o.Goroutines)
-	u.Files, u.Disk = max(u.Files, o.Files), max(u.Disk, o.Disk)
-	u.Archive, u.LogLines, u.LogBytes = max(u.Archive, o.Archive), max(u.LogLines, o.LogLines), max(u.LogBytes, o.LogBytes)
-}
-
-// sizes adds up a data directory. What goes away meanwhile is not counted.
-func (u *Use) sizes(dir string) {
-	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return nil //nolint:nilerr // it is gone
+	u.Files = len(files)
+	_ = filepath.WalkDir(p.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && path == filepath.Join(p.Dir, "archive") {
+			return filepath.SkipDir
 		}
-		info, err := d.Info()
-		if err != nil {
-			return nil //nolint:nilerr // it is gone
-		}
-		rel, _ := filepath.Rel(dir, path)
-		switch {
-		case strings.HasPrefix(rel, "archive/"):
-			u.Archive += info.Size()
-		default:
-			u.Disk += info.Size()
+		if err == nil && !d.IsDir() {
+			if info, err := d.Info(); err == nil { // files vanish meanwhile
+				u.Disk += info.Size()
+			}
 		}
 		return nil
 	})
+	text, _ := os.ReadFile(p.Log())
+	u.LogLines = bytes.Count(text, []byte{'\n'})
+	if ctx != nil {
+		ctx, cancel := context.WithTimeout(ctx, askFor)
+		defer cancel()
+		n, err := p.Metric(ctx, "go_goroutines")
+		u.Goroutines = int(n)
+		return u, err
+	}
+	return u, nil
 }
 
-// maxLogRead bounds how much of a log is counted by lines; beyond it the bytes tell enough.
-const maxLogRead = 16 << 20
-
-func lines(file string) (n int, size int64) {
-	f, err := os.Open(file)
-	if err != nil {
-		return 0, 0
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil {
-		size = info.Size()
-	}
-	buf := make([]byte, 64<<10)
-	for read := 0; read < maxLogRead; {
-		k, err := f.Read(buf)
-		n += bytes.Count(buf[:k], []byte{'\n'})
-		read += k
-		if err != nil {
-			break
-		}
-	}
-	return n, size
+// raise makes each figure the larger of both.
+func (u *use) raise(o *use) {
+	u.RSS, u.Peak, u.Threads = max(u.RSS, o.RSS), max(u.Peak, o.Peak), max(u.Threads, o.Threads)
+	u.Goroutines, u.Files = max(u.Goroutines, o.Goroutines), max(u.Files, o.Files)
+	u.Disk, u.LogLines = max(u.Disk, o.Disk), max(u.LogLines, o.LogLines)
 }
 
-// watch looks at a peer while it crawls.
+// watch observes a peer while it crawls.
 type watch struct {
 	peer, still *peer
-	done        chan struct{}
+	group       sync.WaitGroup
 
 	mu        sync.Mutex // guards what follows
-	most      Use
+	most      use
 	asked     int
-	slowest   time.Duration // of the answers of status, beyond what the machine took
+	slowest   time.Duration // status answer, beyond what the machine took
 	slowestAt time.Duration
-	machine   time.Duration   // what it took at most
+	machine   time.Duration   // what the machine took at most
 	lately    []time.Duration // what it took for the last questions, at most lastQuestions
-	refused   int             // questions that brought no answer
-	outside   map[string]int
+	refused   int             // questions without an answer
+	outside   map[string]int  // connections beyond loopback
 }
 
-// The pace of looking: each question costs the peer little, a walk over its directory costs this
+// The pace of observation: a question costs the peer little, a walk over its directory costs this
 // program some.
 const (
 	askEvery  = 200 * time.Millisecond
 	lookEvery = 2 * time.Second
 )
 
-// watching begins to look, until ctx ends.
-func watching(ctx context.Context, p, still *peer) *watch {
-	w := &watch{peer: p, still: still, done: make(chan struct{}), outside: make(map[string]int)}
-	var group sync.WaitGroup
+// watching observes peers until ctx ends.
+func watching(ctx context.Context, peers []*peer, still *peer) (list []*watch) {
 	begun := time.Now()
-	group.Go(func() { every(ctx, askEvery, func() { w.ask(ctx, begun) }) })
-	group.Go(func() { every(ctx, lookEvery, func() { w.look(ctx) }) })
-	group.Go(func() { every(ctx, askEvery, w.connections) })
-	go func() {
-		defer close(w.done)
-		group.Wait()
-	}()
-	return w
+	for _, p := range peers {
+		w := &watch{peer: p, still: still, outside: make(map[string]int)}
+		w.group.Go(func() { every(ctx, askEvery, func() { w.ask(ctx, begun) }) })
+		w.group.Go(func() { every(ctx, lookEvery, func() { w.look(ctx) }) })
+		list = append(list, w)
+	}
+	// One reader of connections for all peers, since the kernel walks over all of its sockets.
+	list[0].group.Go(func() {
+		every(ctx, askEvery, func() {
+			abroad := harness.ConnectionsAbroad()
+			for _, w := range list {
+				w.connections(abroad)
+			}
+		})
+	})
+	return list
 }
 
 func every(ctx context.Context, d time.Duration, fn func()) {
@@ -156,29 +129,8 @@ func every(ctx context.Context, d time.Duration, fn func()) {
 // a busy machine two peers that are asked at the same moment do not wait equally long.
 const lastQuestions = 5
 
-// processors is GOMAXPROCS of the peers.
-const processors = 2
-
-// queued is how long the threads of a process were ready and had no processor so far: others had
-// it. Of a process with GOMAXPROCS threads at work, each waited for its part of that.
-func (p *peer) queued() (sum time.Duration) {
-	dir := fmt.Sprintf("/proc/%d/task", p.Pid())
-	tasks, err := os.ReadDir(dir)
-	if err != nil {
-		return 0
-	}
-	for _, t := range tasks {
-		raw, err := os.ReadFile(filepath.Join(dir, t.Name(), "schedstat"))
-		if f := strings.Fields(string(raw)); err == nil && len(f) > 1 {
-			n, _ := strconv.ParseInt(f[1], 10, 64)
-			sum += time.Duration(n)
-		}
-	}
-	return sum
-}
-
-// ask asks both peers at the same moment. What the still peer took, or the machine kept the peer
-// waiting for a processor, is not the peer's.
+// ask sends a request to both peers at the same moment. The still peer's time, or the time that the
+// peer waited for a processor, is not the peer's.
 func (w *watch) ask(ctx context.Context, begun time.Time) {
 	noise := make(chan time.Duration, 1)
 	go func() {
@@ -187,7 +139,7 @@ func (w *watch) ask(ctx context.Context, begun time.Time) {
 	}()
 	at, queued := time.Since(begun), w.peer.queued()
 	d, err := w.peer.asks(ctx)
-	base := max(<-noise, min(d, (w.peer.queued()-queued)/processors))
+	base := max(<-noise, min(d, w.peer.queued()-queued))
 	ending := time.Duration(0)
 	if err != nil {
 		ending = endWithin // a peer that has done its work closes its API before it ends
@@ -223,85 +175,87 @@ func (w *watch) look(ctx context.Context) {
 	w.most.raise(&u)
 }
 
-// connections notes connections of the process to addresses beyond loopback, made or tried. What
-// comes and goes between two looks is missed; for addresses of loopback there are listeners, which
-// miss nothing.
-func (w *watch) connections() {
-	beyond := abroad.now()
-	if len(beyond) == 0 {
+// connections records which of the connections are of the process. Those between two looks are
+// missed; addresses of loopback have listeners, which miss nothing.
+func (w *watch) connections(abroad map[string]string) {
+	if len(abroad) == 0 {
 		return
 	}
-	own := w.peer.sockets()
-	for inode, to := range beyond {
-		if own[inode] {
-			w.mu.Lock()
-			w.outside[to]++
-			w.mu.Unlock()
+	files, _ := harness.Files(w.peer.Pid())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, f := range files {
+		if addr, ok := abroad[f]; ok {
+			w.outside[addr]++
 		}
 	}
 }
 
-// abroad is read once for all peers, as they share the network: the kernel walks over all of its
-// sockets for that.
-var abroad connectionTable
+// peer is a running process of the product.
+type peer struct{ *harness.Peer }
 
-// connectionTable is which sockets of this machine go beyond loopback.
-type connectionTable struct {
-	mu     sync.Mutex
-	at     time.Time
-	beyond map[string]string // remote address by inode
-}
+// caFile is the name of the file with the certificate that peers trust.
+const caFile = "ca.pem"
 
-// now is what there is now, or was a little while ago.
-func (t *connectionTable) now() map[string]string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if time.Since(t.at) < askEvery*3/4 {
-		return t.beyond
-	}
-	t.at, t.beyond = time.Now(), make(map[string]string)
-	for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			continue
-		}
-		for line := range bytes.Lines(raw) {
-			f := bytes.Fields(line)
-			if len(f) < 10 || string(f[3]) == "0A" || loopbackHex(string(f[2])) {
-				continue
-			}
-			t.beyond[string(f[9])] = string(f[2])
-		}
-	}
-	return t.beyond
-}
-
-// sockets are the inodes of the process's sockets.
-func (p *peer) sockets() map[string]bool {
-	dir := fmt.Sprintf("/proc/%d/fd", p.Pid())
-	fds, err := os.ReadDir(dir)
+// start runs `apoidea run` with the arguments, and returns as soon as it answers.
+func start(ctx context.Context, o *options, name string, args ...string) (*peer, error) {
+	h, err := harness.Start(ctx, o.work, name, []string{"SSL_CERT_FILE=" + filepath.Join(o.work, caFile), "SSL_CERT_DIR=/nonexistent", fmt.Sprintf("GOMAXPROCS=%d", processors)},
+		append([]string{"--dashboard", "off", "--log-level", o.logLevel, "--quiet", "--listen", "/ip4/127.0.0.1/tcp/0"}, args...)...)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	own := make(map[string]bool)
-	for _, fd := range fds {
-		to, err := os.Readlink(filepath.Join(dir, fd.Name()))
-		if inode, ok := strings.CutPrefix(to, "socket:["); err == nil && ok {
-			own[strings.TrimSuffix(inode, "]")] = true
-		}
+	if _, err := h.Ready(ctx, false); err != nil {
+		h.Kill()
+		return nil, err
 	}
-	return own
+	return &peer{h}, nil
 }
 
-// loopbackHex says whether an address of /proc/net/tcp is of loopback, or none.
-func loopbackHex(addr string) bool {
-	ip, port, _ := strings.Cut(addr, ":")
-	switch {
-	case port == "0000":
-		return true
-	case len(ip) == 8:
-		return strings.HasSuffix(ip, "7F")
-	default:
-		return ip == "00000000000000000000000001000000" || strings.HasPrefix(ip, "0000000000000000FFFF0000") && strings.HasSuffix(ip, "7F")
+// secondAfter is when the second Ctrl-C follows: a peer ignores one that comes sooner.
+const secondAfter = 400 * time.Millisecond
+
+// interrupt is Ctrl-C; it returns how long the peer took to end, without the time it waited for a
+// processor that others had. With twice set a second one follows, from which on time counts: after
+// the first the peer hands its records over.
+func (p *peer) interrupt(within time.Duration, twice bool) (time.Duration, error) {
+	p.Signal(syscall.SIGINT)
+	if twice {
+		time.Sleep(secondAfter)
+		p.Signal(syscall.SIGINT)
 	}
+	begun, queued := time.Now(), p.queued()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	waited := time.Duration(0)
+	for {
+		select {
+		case <-p.Done:
+			took := time.Since(begun)
+			return took - min(took, waited), nil
+		case <-tick.C:
+			waited = max(waited, p.queued()-queued)
+		}
+		if time.Since(begun) > within {
+			return within, fmt.Errorf("the peer has not ended %v after Ctrl-C", within)
+		}
+	}
+}
+
+// queued is how long a thread of the process waited so far for a processor that others had, if
+// all of GOMAXPROCS are at work.
+func (p *peer) queued() time.Duration { return harness.Queued(p.Pid()) / processors }
+
+// processors is GOMAXPROCS of the peers.
+const processors = 2
+
+// askFor bounds the wait for one answer of a peer.
+const askFor = 30 * time.Second
+
+// asks returns how long the peer takes to answer a status request.
+func (p *peer) asks(ctx context.Context) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	begun := time.Now()
+	_, err := p.Client.Status(ctx, false)
+	return time.Since(begun), err
 }
