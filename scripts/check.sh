@@ -128,7 +128,7 @@ slow_race='/(cmd/apoidea|crawl/link|crawl/worker|dht|dht/p2p|node|node/lab/clust
 
 # Tests with real peers mostly wait: more packages run at once than there are processors.
 cores=$(getconf _NPROCESSORS_ONLN)
-go_test() { compiling go test -exec "$plainly" -p $((2 * cores)) -vet=off -timeout 60m "$@" | sed '/\[no test files\]$/d'; }
+go_test() { compiling go test -exec "$plainly" -p $((2 * cores)) -vet=off -timeout 60m "$@" | sed -u '/\[no test files\]$/d'; }
 
 step_test() {
   local mode=(-shuffle=on -count=$count)

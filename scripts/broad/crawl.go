@@ -113,14 +113,14 @@ func serve(ctx context.Context, group *sync.WaitGroup, cfg webgen.Config) (web *
 		return errors.Join(err, failed)
 	}}
 	web = harness.ServeWebOn(ctx, group, harness.Must(loopback.Listen(ctx, "tcp4", ":0")), cfg)
-	names = harness.Must(harness.ServeDNS(ctx, group, "127.0.0.1:0", func(name string) net.IP { // h0.test, h1.test and so on
+	names = harness.Must(harness.ServeDNS(ctx, group, "127.0.0.1:0", harness.Addresses(func(name string) net.IP { // h0.test, h1.test and so on
 		label, rest, _ := strings.Cut(name, ".")
 		n, err := strconv.ParseUint(strings.TrimPrefix(label, "h"), 10, 22)
 		if err != nil || rest != domain {
 			return nil
 		}
 		return net.IPv4(127, byte(64+n>>16), byte(n>>8), byte(n))
-	}))
+	})))
 	return web, names
 }
 

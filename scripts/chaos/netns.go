@@ -193,13 +193,13 @@ const leaseTime = 10 * time.Second
 // names answers queries for the addresses of the web's hosts, h<n> of any domain, until ctx ends:
 // the peers have no loopback in common with it.
 func (t *trial) names(ctx context.Context) error {
-	_, err := harness.ServeDNS(ctx, &t.group, webAddr+":53", func(name string) net.IP {
+	_, err := harness.ServeDNS(ctx, &t.group, webAddr+":53", harness.Addresses(func(name string) net.IP {
 		label, _, _ := strings.Cut(name, ".")
 		n, err := strconv.Atoi(strings.TrimPrefix(label, "h"))
 		if err != nil {
 			return nil
 		}
 		return siteAddr(n)
-	})
+	}))
 	return err
 }

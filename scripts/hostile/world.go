@@ -90,7 +90,7 @@ func serveWorld(ctx context.Context, port int) (*world, error) {
 	}
 	w := &world{port: port, dnsAddr: fmt.Sprintf("127.0.0.1:%d", port+2), ca: ca, ctx: ctx, audit: audit{hosts: make(map[string]*hostAudit)}}
 	w.manyNames = sync.OnceValue(func() []byte { return manyNames(ca) })
-	if err := harness.ServeDNS(ctx, &w.group, w.dnsAddr, w.reply); err != nil {
+	if _, err := harness.ServeDNS(ctx, &w.group, w.dnsAddr, w.reply); err != nil {
 		return nil, err
 	}
 	for i := range uint64(addresses) {
