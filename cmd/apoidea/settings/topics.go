@@ -1,6 +1,5 @@
 package settings
 
-// The help topics of a peer's settings.
 const AboutSettings = `Further settings of run and cluster up. Each is a flag, a key of the configuration file (apoidea config init), and a variable such as APOIDEA_REPLICAS.
 `
 
