@@ -19,14 +19,16 @@ var Governors = trial.Experiment{
 	Name:  "bandwidth",
 	About: "crawling under a bandwidth limit: the paper's governor, its rival, and ours",
 	Long: `Diligenti et al., section 3, figures 1 to 3 (papers 4.3): L = 140 KB/s, k = 0.3, sigma = 120. A fixed queue is replayed for each setting, over ` + fmt.Sprint(bandwidthServers) + ` simulated servers of different speeds
-behind one line. The paper gives averages without naming its servers, so ours are drawn. Figures are means over ten draws of servers and queue; figures named _spread are the largest of
-the ten minus the smallest. Charts show the first draw; chart order shows the means. One figure was fitted to the paper's use at max_d 2: the median rate of servers. Figure 1 was not
-fitted.
+behind one line. The paper gives averages without naming its servers, fetchers or sizes, so ours are drawn, and nothing is fitted to its averages. Figures are means over ten draws of
+servers and queue; figures named _spread are the largest of the ten minus the smallest. Charts show the first draw; chart order shows the means. Rows -slow and -fast have servers of a
+quarter and of four times the rate. The row paper-6-to-2 has the ratio of the use at max_d 6 to that at 2. A URL that was passed over is reserved after max_d completions or the mean
+download time, whichever is longer.
 
 Rows paper-2 to paper-96 are the paper's governor by max_d. start-stop is its rival. ours is our governor above the hard limiter, as in a peer. Rows -limiter add the hard limiter, and
 ours-alone omits it. use is mean use divided by the limit. A one-second window starts every 10 ms; windows_above is the share of them above 1.02 of the limit. windows_above_cap is the
 share above the limit itself. order_violations is the share of fetches started while a higher score waited. known is the share of fetches from servers with estimates. For figure 1,
-predicted is CB at the start of a second, measured the bytes received in it. predicted_error is their mean difference. estimate_error is the difference between B(u) and the rates of
+predicted is the mean of CB over a second, measured the bytes received in it; predicted_above_cap and measured_above_cap are the shares of seconds in which each exceeds the limit.
+predicted_error is their mean difference. estimate_error is the difference between B(u) and the rates of
 downloads of known servers, relative to these rates. Downloads of different length differ in rate in any case.
 
 Rows days- cover two weeks in which server rates depend on hour and kind of day (world.go, drawn by us), at max_d 6. 48-cells has the paper's estimates, one-cell one estimate per server.
@@ -41,6 +43,9 @@ const (
 	bandwidthWarmUp = 60
 	// windowAbove is the threshold of a window above the limit, relative to it.
 	windowAbove = 1.02
+	// paperTwo and paperSix are the paper's averages at max_d 2 and 6, in bytes per second.
+	paperTwo, paperSix = 64_562.0, 71_788.0
+	paperRatio         = paperSix / paperTwo
 	// bandwidthDraws is the number of draws of servers and queue, quickDraws that of a quick run.
 	bandwidthDraws, quickDraws = 10, 2
 )
@@ -52,16 +57,22 @@ type bandwidthSetting struct {
 	limited       bool
 	days          bool    // simulated over days
 	oneCell       bool    // one estimate a server in place of 48
+	speed         float64 // of the servers, relative to the others' world; 0 is 1
 	paper         float64 // use, 0 if the paper gives none
 }
 
 func bandwidthSettings() []bandwidthSetting {
 	settings := []bandwidthSetting{
-		{row: "paper-2", governor: bandwidth.PaperGovernor, depth: 2, paper: 64_562.0 / bandwidthCap},
-		{row: "paper-6", governor: bandwidth.PaperGovernor, depth: 6, paper: 71_788.0 / bandwidthCap},
+		{row: "paper-2", governor: bandwidth.PaperGovernor, depth: 2, paper: paperTwo / bandwidthCap},
+		{row: "paper-6", governor: bandwidth.PaperGovernor, depth: 6, paper: paperSix / bandwidthCap},
 	}
 	for _, depth := range []int{12, 24, 48, 96} {
 		settings = append(settings, bandwidthSetting{row: fmt.Sprintf("paper-%d", depth), governor: bandwidth.PaperGovernor, depth: depth})
+	}
+	for _, depth := range []int{2, 6} {
+		settings = append(settings,
+			bandwidthSetting{row: fmt.Sprintf("paper-%d-slow", depth), governor: bandwidth.PaperGovernor, depth: depth, speed: 0.25},
+			bandwidthSetting{row: fmt.Sprintf("paper-%d-fast", depth), governor: bandwidth.PaperGovernor, depth: depth, speed: 4})
 	}
 	return append(settings,
 		bandwidthSetting{row: "start-stop", governor: bandwidth.StartStopGovernor, depth: 1},
@@ -106,6 +117,9 @@ func runBandwidth(ctx context.Context, o *trial.Options, r *report.Report, progr
 			if row.days {
 				world, from = days, days.seconds/2
 			}
+			if row.speed > 0 {
+				world = world.faster(row.speed)
+			}
 			run, err := world.play(ctx, &row.bandwidthSetting)
 			if err != nil {
 				return "", err
@@ -126,17 +140,29 @@ func runBandwidth(ctx context.Context, o *trial.Options, r *report.Report, progr
 	trade := report.Plot{Name: "order", Title: "Order violations by use of the limit", X: "use of the limit, share", Y: "share started while a higher score waited"}
 	paper := report.Line{Label: "paper, max_d 2 to 96"}
 	runs := make(map[string]*bandwidthRun)
+	use := make(map[string][]float64) // by row, then draw
 	for i := range rows {
 		row := &rows[i]
 		row.table(&r.Table)
 		runs[row.row] = row.first
-		use, violations := row.mean(bandwidthUse), row.mean(bandwidthViolations)
-		switch {
-		case row.governor == bandwidth.PaperGovernor && !row.limited && !row.days:
-			paper.Add(use, violations)
-		case row.governor == bandwidth.Ours:
-			trade.Lines = append(trade.Lines, report.Line{Label: row.row, Dots: true, X: []float64{use}, Y: []float64{violations}})
+		for k := range row.draws {
+			use[row.row] = append(use[row.row], row.draws[k][bandwidthUse])
 		}
+		used, violations := row.mean(bandwidthUse), row.mean(bandwidthViolations)
+		switch {
+		case row.governor == bandwidth.PaperGovernor && !row.limited && !row.days && row.speed == 0:
+			paper.Add(used, violations)
+		case row.governor == bandwidth.Ours:
+			trade.Lines = append(trade.Lines, report.Line{Label: row.row, Dots: true, X: []float64{used}, Y: []float64{violations}})
+		}
+	}
+	for _, speed := range []string{"", "-slow", "-fast"} {
+		var ratios []float64
+		for k, two := range use["paper-2"+speed] {
+			ratios = append(ratios, use["paper-6"+speed][k]/two)
+		}
+		r.Table.Compare("paper-6-to-2"+speed, "use", "ratio", paperRatio, report.Mean(ratios))
+		r.Table.Add("paper-6-to-2"+speed, "use_spread", "ratio", slices.Max(ratios)-slices.Min(ratios))
 	}
 	trade.Lines = append([]report.Line{paper}, trade.Lines...)
 	r.Plots = append(r.Plots, bandwidthPlots(runs, seconds)...)
@@ -182,6 +208,7 @@ var bandwidthMetrics = [...]struct {
 	9:                   {name: "known", unit: "share"},
 	10:                  {name: "deviation", unit: "of L"},
 	11:                  {name: "fetches", unit: "1/s"},
+	12:                  {name: "measured_above_cap", unit: "share", predicted: true},
 }
 
 // bandwidthFigures are the figures of a run, in the order of bandwidthMetrics.
@@ -209,11 +236,14 @@ func (r *bandwidthRun) figures(first, last int) bandwidthFigures {
 	}
 	rate := sum / float64(last-first)
 	const kB = bandwidthCap / 1000.0
-	predicted, off, over := r.predicted()[first:last], 0.0, 0.0
+	predicted, off, over, overMeasured := r.predicted()[first:last], 0.0, 0.0, 0.0
 	for i, measured := range r.perSecond()[first:last] {
 		off += math.Abs(predicted[i] - measured)
 		if predicted[i] > kB*(1+1e-9) {
 			over++
+		}
+		if measured > kB*(1+1e-9) {
+			overMeasured++
 		}
 	}
 	fetches, violations, known, rates, misses := 0.0, 0.0, 0.0, 0.0, 0.0
@@ -237,7 +267,7 @@ func (r *bandwidthRun) figures(first, last int) bandwidthFigures {
 		rate / bandwidthCap, above / n, aboveCap / n,
 		report.Mean(predicted) / kB, over / float64(len(predicted)), off / float64(len(predicted)) / kB, 1000 * report.Mean(predicted) / rate, misses / rates,
 		violations / fetches, known / fetches,
-		math.Sqrt(max(square/n-rate*rate, 0)) / bandwidthCap, fetches / float64(len(predicted)),
+		math.Sqrt(max(square/n-rate*rate, 0)) / bandwidthCap, fetches / float64(len(predicted)), overMeasured / float64(len(predicted)),
 	}
 }
 
@@ -273,21 +303,18 @@ func (b *bandwidthRow) table(t *report.Table) {
 }
 
 // perSecond returns the bytes received in each second, in kB.
-func (r *bandwidthRun) perSecond() []float64 {
-	out := make([]float64, len(r.came)/stepsASecond)
-	for i := range out {
-		for _, b := range r.came[i*stepsASecond : (i+1)*stepsASecond] {
-			out[i] += b / 1000
-		}
-	}
-	return out
-}
+func (r *bandwidthRun) perSecond() []float64 { return bySecond(r.came, 1000) }
 
-// predicted returns the prediction at the start of each second, in kB per second.
-func (r *bandwidthRun) predicted() []float64 {
-	out := make([]float64, len(r.expected)/stepsASecond)
+// predicted returns the mean prediction in each second, in kB per second.
+func (r *bandwidthRun) predicted() []float64 { return bySecond(r.expected, 1000*float64(stepsASecond)) }
+
+// bySecond returns the sums of the steps of each second, divided.
+func bySecond(steps []float64, by float64) []float64 {
+	out := make([]float64, len(steps)/stepsASecond)
 	for i := range out {
-		out[i] = r.expected[i*stepsASecond] / 1000
+		for _, v := range steps[i*stepsASecond : (i+1)*stepsASecond] {
+			out[i] += v / by
+		}
 	}
 	return out
 }
