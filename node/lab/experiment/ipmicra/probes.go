@@ -218,17 +218,24 @@ func (c *ipmicraScene) judgeThresholds(ctx context.Context, found *probesRows, s
 	return nil
 }
 
-// describe records how many sites have addresses and registered ranges.
+// describe records how many sites have addresses and registered ranges, and the height of the tree:
+// the most ranges around a site, the root included.
 func (c *ipmicraScene) describe(row *collected) {
-	address, registered := 0, 0
+	address, registered, height := 0, 0, 0
 	for _, addr := range c.addrs {
 		if at, ok := c.tree.Locate(addr); ok {
 			address++
 			if c.tree.Contains(at.Subnet) {
 				registered++
 			}
+			levels := 1
+			for up, ok := c.tree.Parent(at.Subnet); ok; up, ok = c.tree.Parent(up) {
+				levels++
+			}
+			height = max(height, levels)
 		}
 	}
+	row.add("tree_height", float64(height))
 	row.add("judged_and_trained", float64(len(c.sites)))
 	row.add("with_address", 100*float64(address)/float64(len(c.sites)))
 	row.add("in_a_registered_range", 100*float64(registered)/float64(len(c.sites)))
@@ -303,7 +310,7 @@ func line(y []float64) (at, slope float64) {
 // units of the metrics.
 var probesUnits = map[string]string{
 	"optimal": "% of sites", "probes_per_site": "probes", "excess_of_others": "ms mean", "probes_per_site_all": "probes",
-	"probes_per_site_held_back": "probes", "probes_where_probed": "probes", "judged_and_trained": "sites", "probes_first": "probes per site", "probes_last": "probes per site",
+	"probes_per_site_held_back": "probes", "probes_where_probed": "probes", "judged_and_trained": "sites", "tree_height": "levels", "probes_first": "probes per site", "probes_last": "probes per site",
 	"trend": "probes per site, per 100 sites",
 }
 
@@ -311,6 +318,7 @@ var probesUnits = map[string]string{
 func probesTable(r *report.Report, found *probesRows, peers int) {
 	paper := map[string]map[string]float64{
 		"brute-force": {"optimal": 100, "probes_per_site": probesCrawlers},
+		"sites":       {"tree_height": 8},
 		fmt.Sprintf("learning-%d", probesCrawlers): {"probes_first": 3.05, "probes_last": 2.66},
 	}
 	for _, suffix := range []string{"", scattered, scatteredApart, scatteredLess} {
@@ -359,8 +367,9 @@ func probesPlots(r *report.Report, found *probesRows, peers int) {
 		curve.Lines = append(curve.Lines, smooth, trend)
 	}
 	trade := report.Plot{Name: "thresholds", Title: fmt.Sprintf("IPMicra with %d crawlers: optimal sites by probes", peers), X: "probes per site", Y: "% of sites at a nearest crawler", YMax: 100}
-	paper := report.Line{Label: "paper, T = 50 and 25 ms", Dots: true}
-	for _, kind := range []struct{ label, suffix string }{{"here, T = 125 to 25 ms", ""}, {"here, one site per organization", scattered}, {"the same, crawlers far apart", scatteredApart}} {
+	for _, kind := range []struct{ label, suffix string }{
+		{"here, T = 125 to 25 ms", ""}, {"here, one site per organization", scattered}, {"the same, crawlers far apart", scatteredApart}, {"the same, out of fewer (chosen)", scatteredLess},
+	} {
 		l := report.Line{Label: kind.label}
 		for i := range thresholds {
 			row := found.rows[fmt.Sprintf("ipmicra-%d%s", thresholds[len(thresholds)-1-i], kind.suffix)]
@@ -375,13 +384,10 @@ func probesPlots(r *report.Report, found *probesRows, peers int) {
 			trade.Lines = append(trade.Lines, l)
 		}
 	}
-	if peers == probesCrawlers {
-		for _, t := range thresholds {
-			if said, ok := probesPaper[t]; ok {
-				paper.Add(said.probes, said.optimal)
-			}
+	for _, t := range thresholds {
+		if said, ok := probesPaper[t]; ok && peers == probesCrawlers {
+			trade.Lines = append(trade.Lines, report.Line{Label: fmt.Sprintf("paper, T = %d ms", t), Dots: true, X: []float64{said.probes}, Y: []float64{said.optimal}})
 		}
-		trade.Lines = append(trade.Lines, paper)
 	}
 	r.Series, r.Plots = append(r.Series, series), append(r.Plots, curve, trade)
 }
