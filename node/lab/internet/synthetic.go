@@ -187,9 +187,9 @@ const (
 	// logarithm: 10% take over 140 ms, 1% over 320 ms.
 	serverMedian = 50 * time.Millisecond
 	serverSigma  = 0.8
-	// pageMean is the mean size of an HTML page in bytes, pageSigma the spread of the logarithm:
+	// PageMean is the mean size of an HTML page in bytes, pageSigma the spread of the logarithm:
 	// the median is about 18 kB.
-	pageMean  = 38_000
+	PageMean  = 38_000
 	pageSigma = 1.2
 	minPage   = 300
 	maxPage   = 4 << 20
@@ -255,6 +255,6 @@ func (t Transfer) Wire() time.Duration {
 // PageSize draws the size of an HTML page in bytes: lognormal, mean 38 kB, median 18 kB, 300 bytes
 // to 4 MiB.
 func PageSize(rnd *rand.Rand) int {
-	median := pageMean * math.Exp(-pageSigma*pageSigma/2)
+	median := PageMean * math.Exp(-pageSigma*pageSigma/2)
 	return int(min(max(median*math.Exp(pageSigma*rnd.NormFloat64()), minPage), maxPage))
 }

@@ -191,7 +191,7 @@ func (a *adapting) byCycle(seed uint64) *adaptTrace {
 
 // feed updates a server's coordinate from the download of an assigned page.
 func (a *adapting) feed(run *coordRun, p, s int) {
-	took, failed := a.w.download(a.rnd, p, s, internet.PageSize(a.rnd))
+	took, failed := a.w.download(a.rnd, p, s, pageSize(a.rnd))
 	run.clock.After(took, func() {
 		if at, ok := run.seenBy(0).Of(run.ids[p]); ok && !failed {
 			run.tables[0].Observe(run.clock.Now(), a.w.servers[s].addr, run.ids[p], &at, took)

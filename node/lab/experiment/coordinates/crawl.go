@@ -64,6 +64,7 @@ type coordCrawl struct {
 	done    []int // pages by peer
 	fetched map[string]int
 	failed  int
+	bytes   int // of the pages
 	// assigned counts URLs assigned to other peers, answered those fetched of them.
 	assigned, answered int
 	placed             map[int]bool // hosts
@@ -229,7 +230,7 @@ func (c *coordCrawl) later(i int, r *request, from source) {
 func (c *coordCrawl) download(i, host int, r *request, from source) {
 	h := &c.hosts[host]
 	h.busy = true
-	bytes := internet.PageSize(c.rnd)
+	bytes := pageSize(c.rnd)
 	took, failed := c.run.w.download(c.rnd, i, host, bytes)
 	c.run.clock.After(took, func() {
 		now := c.run.clock.Now()
@@ -240,6 +241,7 @@ func (c *coordCrawl) download(i, host int, r *request, from source) {
 		case failed:
 			c.failed++
 		default:
+			c.bytes += bytes
 			c.links(host)
 		}
 		switch from {
@@ -301,6 +303,7 @@ func (c *coordCrawl) table(r *report.Report, paper bool) {
 	m := &c.run.messages
 	add("pages", "fetches", 183456, pages)
 	add("failed", "fetches", 9868, float64(c.failed))
+	add("mb", "MB", 13465.4, float64(c.bytes)/1e6)
 	add("hosts_assigned", "hosts", 836, float64(len(c.placed)))
 	add("batches", "batches", 114, float64(st.batches))
 	add("estimation_requests", "messages", 5360, float64(st.requests))

@@ -9,7 +9,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement/coordinates"
 	"github.com/apoidea/apoidea/dht/dhtsim"
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
-	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
 // coordRun drives the state machines of a set of peers in virtual time: each gossips, estimates for
@@ -159,7 +158,7 @@ func (r *coordRun) estimate(at int, requester string, u *pageURL) {
 		r.estimates(at, &request{pageURL: *u, requester: requester, at: r.clock.Now()})
 		return
 	}
-	bytes := internet.PageSize(r.rnd)
+	bytes := pageSize(r.rnd)
 	took, failed := r.w.download(r.rnd, at, serverOf(u.addr), bytes)
 	r.clock.After(took, func() {
 		if r.fetched != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment/report"
 	"github.com/apoidea/apoidea/node/lab/experiment/trial"
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
-	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
 // coordRow is the result of a strategy.
@@ -130,7 +129,7 @@ func (row *coordRow) fetch(o *trial.Options, set int, w *coordWorld, chosen func
 		rnd := rand.New(rand.NewPCG(o.Seed^uint64(set)<<40, uint64(s))) // small counts
 		held := rnd.IntN(2) == 0
 		for range coordPages {
-			bytes := internet.PageSize(rnd)
+			bytes := pageSize(rnd)
 			took, failed := w.download(rnd, p, s, bytes)
 			if failed {
 				row.failed++
@@ -228,7 +227,7 @@ func (row *coordRow) placeOne(rnd *rand.Rand, first *coordOutcome, strategy plac
 
 // observe fetches a page and reports it to a strategy.
 func observe(rnd *rand.Rand, w *coordWorld, strategy placement.Observer, v *placement.View, now time.Time, p, s int) {
-	bytes := internet.PageSize(rnd)
+	bytes := pageSize(rnd)
 	took, failed := w.download(rnd, p, s, bytes)
 	strategy.Observe(&placement.Fetch{At: now, Host: v.Host, Site: v.Site, Worker: w.peers[p].id, Took: took, Bytes: int64(bytes), Failed: failed})
 }
