@@ -12,6 +12,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/wire"
 )
 
 // TestGoverned crawls under a cap with each governor, lifts it for a while and sets it again: every
@@ -80,8 +81,8 @@ func lined(t *testing.T, x *world, line *bandwidth.Line) *fetch.Fetcher {
 	return f
 }
 
-// TestGovernedOrder: under a cap that lets one fetch run at a time, the smaller depth goes first,
-// whatever came first.
+// TestGovernedOrder: under a cap that lets one fetch run at a time, what the job fetches first comes
+// before all else, and then the smaller depth, whatever came first.
 func TestGovernedOrder(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		var seeds, order []string
@@ -94,13 +95,14 @@ func TestGovernedOrder(t *testing.T) {
 				order = append(order, r.Host) // one at a time
 			}
 			page(rw, r)
-		}, seeds, func(x *world) { x.cfg.Governor, x.cfg.Fetchers = bandwidth.Ours, 1 })
+		}, seeds, func(x *world) { x.cfg.Governor, x.cfg.Fetchers = bandwidth.Ours, 1 },
+			withSpec(func(m *wire.JobSpec) { m.First = []string{"http://h1.example/*"} }))
 		for i, seed := range seeds {
 			x.owner(link.Host(seed)).add(seed+"p0", uint32(5-i), 0, link.KindPage)
 		}
 		x.worker.SetBandwidth(1000)
 		x.crawl()
-		if want := []string{"h4.example", "h3.example", "h2.example", "h1.example", "h0.example"}; !slices.Equal(order, want) {
+		if want := []string{"h1.example", "h4.example", "h3.example", "h2.example", "h0.example"}; !slices.Equal(order, want) {
 			t.Errorf("order %v, want %v", order, want)
 		}
 	})

@@ -34,6 +34,8 @@ type Item struct {
 	MaxBytes int64
 	// Serial increases with each URL granted: its age.
 	Serial uint64
+	// Rank is its rank in the order of its job (job.Spec.Rank).
+	Rank uint32
 }
 
 // Report is an outcome in transit to its owner.

@@ -45,8 +45,8 @@ func (m *Machine) Cap(rate int64, name string) error {
 	return nil
 }
 
-// scoreOf returns the score of a URL: smaller depth first, then age.
-func scoreOf(it reports.Item) uint64 { return uint64(it.Depth)<<40 | it.Serial&(1<<40-1) }
+// scoreOf returns the score of a URL: its rank in the job's order, then its age.
+func scoreOf(it reports.Item) uint64 { return uint64(it.Rank)<<32 | it.Serial&(1<<32-1) }
 
 // pick opens the next visit, as the frontier's Next does; under a bandwidth limit it is the one
 // that the governor admits, by score.

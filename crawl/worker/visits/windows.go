@@ -18,7 +18,10 @@ type windows struct {
 func (ws *windows) push(h *host, items []reports.Item) {
 	for i := range items {
 		ws.serial++
-		items[i].Serial = ws.serial
+		items[i].Serial, items[i].Rank = ws.serial, items[i].Depth
+		if j := items[i].Job; j != nil && j.Spec != nil {
+			items[i].Rank = j.Spec.Rank(items[i].URL, items[i].Depth)
+		}
 		ws.weigh(h, len(items[i].URL))
 	}
 	ws.frontier.Push(h.Host, items...)
