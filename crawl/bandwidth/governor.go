@@ -2,6 +2,7 @@ package bandwidth
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -145,86 +146,69 @@ func New(name string, cfg Config, e *Estimates) (Governor, error) {
 	}
 }
 
-const (
-	// guardEvery and guardAfter: how often candidates are checked, and after what time a skipped one
-	// gets a reservation (papers 4.2).
-	guardEvery = 10 * time.Second
-	guardAfter = time.Minute
-	// strangerShare is the expected share of the limit for a server while none is known.
-	strangerShare = 0.1
-)
+// strangerShare is the expected share of the limit for a server while none is known.
+const strangerShare = 0.1
 
-// guard prevents the starvation of candidates.
+// guard keeps candidates within max_d from starving. A candidate that was passed over during max_d
+// completions and during the mean download time is reserved: no other starts before it. The paper
+// only states that there is such a check (2); this one has no time of its own.
 type guard struct {
-	passed   map[uint64]time.Time // since when they were skipped
-	checked  time.Time
+	passed   map[uint64]passedOver
+	ends     int           // completed downloads
+	took     time.Duration // their total time
 	reserved uint64
 	holds    bool // there is a reservation
 }
 
-func newGuard() guard { return guard{passed: make(map[uint64]time.Time)} }
+// passedOver is when a candidate first did not fit: the time, and the completions before it.
+type passedOver struct {
+	since time.Time
+	ends  int
+}
 
 // pass records that a candidate did not fit.
 func (g *guard) pass(now time.Time, id uint64) {
 	if _, ok := g.passed[id]; !ok {
-		g.passed[id] = now
+		g.passed[id] = passedOver{now, g.ends}
 	}
 }
 
 // started removes a candidate.
 func (g *guard) started(id uint64) {
 	delete(g.passed, id)
-	if g.holds && g.reserved == id {
+	if g.reserved == id {
 		g.holds = false
 	}
 }
 
-// check periodically reserves a candidate skipped for too long, and drops those no longer near the
-// head of the queue.
-func (g *guard) check(now time.Time, q Queue, depth int) {
-	if now.Sub(g.checked) < guardEvery {
-		return
-	}
-	g.checked = now
-	var near []uint64
-	for d := range depth {
-		c, ok := q.At(d)
-		if !ok {
-			break
-		}
-		near = append(near, c.ID)
-	}
-	for id := range g.passed {
-		if !slices.Contains(near, id) {
-			delete(g.passed, id)
-		}
-	}
-	if g.holds && slices.Contains(near, g.reserved) {
-		return
-	}
-	g.holds = false
-	for _, id := range near { // of several the one with the highest score
-		if since, ok := g.passed[id]; ok && now.Sub(since) >= guardAfter {
-			g.reserved, g.holds = id, true
-			return
-		}
-	}
+// ended counts a completed download.
+func (g *guard) ended(took time.Duration) {
+	g.ends++
+	g.took += took
 }
 
-// find returns the position of the reserved candidate in the queue; if it is not there, the
-// reservation ends.
-func (g *guard) find(q Queue, depth int) (int, Candidate, bool) {
-	for d := range depth {
-		c, ok := q.At(d)
-		if !ok {
-			break
-		}
-		if c.ID == g.reserved {
-			return d, c, true
+// reservation returns the index of the reserved candidate among those within max_d, in the order of
+// scores; -1 if there is none.
+func (g *guard) reservation(now time.Time, near []Candidate, depth int) int {
+	if len(g.passed) > 2*depth {
+		maps.DeleteFunc(g.passed, func(id uint64, _ passedOver) bool {
+			return !slices.ContainsFunc(near, func(c Candidate) bool { return c.ID == id })
+		})
+	}
+	if g.holds {
+		if i := slices.IndexFunc(near, func(c Candidate) bool { return c.ID == g.reserved }); i >= 0 {
+			return i
 		}
 	}
-	g.holds = false
-	return 0, Candidate{}, false
+	mean := g.took / time.Duration(max(g.ends, 1))
+	i := slices.IndexFunc(near, func(c Candidate) bool {
+		p, ok := g.passed[c.ID]
+		return ok && g.ends-p.ends >= depth && now.Sub(p.since) >= mean
+	})
+	if g.holds = i >= 0; g.holds {
+		g.reserved = near[i].ID
+	}
+	return i
 }
 
 // measureEvery is the interval of measurements.
@@ -322,9 +306,13 @@ type paper struct {
 	cfg     Config
 	e       *Estimates
 	running map[uint64]admitted
-	sum     float64 // CB
+	sum     float64     // CB
+	near    []Candidate // within max_d
 	guard   guard
 }
+
+// paperEvery is the interval of Admit although no fetch ended: another host may be due.
+const paperEvery = 10 * time.Second
 
 // admitted is a running fetch. Its estimate is fixed: the same value is added at the start and
 // subtracted at the end.
@@ -334,7 +322,7 @@ type admitted struct {
 }
 
 func newPaper(cfg Config, e *Estimates) *paper {
-	return &paper{cfg: cfg, e: e, running: make(map[uint64]admitted), guard: newGuard()}
+	return &paper{cfg: cfg, e: e, running: make(map[uint64]admitted), guard: guard{passed: make(map[uint64]passedOver)}}
 }
 
 // rateOf returns B(u).
@@ -348,30 +336,36 @@ func (p *paper) rateOf(now time.Time, c Candidate) (float64, bool) {
 
 // Admit implements Governor: the first candidate of the queue that fits, up to the maximum depth.
 // The paper continues at the same depth after one has started, which is equivalent to a new search:
-// what did not fit before fits less now.
+// what did not fit before fits less now. A reserved candidate waits until it fits, or until nothing
+// else runs; if nothing runs, waiting cannot help, and the head starts.
 func (p *paper) Admit(now time.Time, q Queue) (Admission, bool) {
-	p.guard.check(now, q, p.cfg.MaxDepth)
-	if p.guard.holds {
-		if d, c, ok := p.guard.find(q, p.cfg.MaxDepth); ok {
-			rate, known := p.rateOf(now, c)
-			if p.sum+min(rate, p.cfg.Rate) > p.cfg.Rate {
-				return Admission{}, false
-			}
-			return p.start(d, c, rate, known), true
-		}
-	}
+	p.near = p.near[:0]
 	for d := range p.cfg.MaxDepth {
 		c, ok := q.At(d)
 		if !ok {
 			break
 		}
+		p.near = append(p.near, c)
+	}
+	if d := p.guard.reservation(now, p.near, p.cfg.MaxDepth); d >= 0 {
+		rate, known := p.rateOf(now, p.near[d])
+		if p.sum+min(rate, p.cfg.Rate) > p.cfg.Rate {
+			return Admission{}, false
+		}
+		return p.start(d, p.near[d], rate, known), true
+	}
+	for d, c := range p.near {
 		rate, known := p.rateOf(now, c)
 		if p.sum+rate <= p.cfg.Rate {
 			return p.start(d, c, rate, known), true
 		}
 		p.guard.pass(now, c.ID)
 	}
-	return Admission{}, false
+	if len(p.near) == 0 || len(p.running) > 0 {
+		return Admission{}, false
+	}
+	rate, known := p.rateOf(now, p.near[0])
+	return p.start(0, p.near[0], rate, known), true
 }
 
 func (p *paper) start(d int, c Candidate, rate float64, known bool) Admission {
@@ -394,13 +388,14 @@ func (p *paper) End(now time.Time, id uint64, r Result) {
 	if p.sum -= a.rate; len(p.running) == 0 {
 		p.sum = 0 // rounding errors
 	}
+	p.guard.ended(r.Took)
 	if !r.held() {
 		p.e.Learn(now, a.candidate.Server, r.rate())
 	}
 }
 
 // Every implements Governor.
-func (p *paper) Every() time.Duration { return guardEvery }
+func (p *paper) Every() time.Duration { return paperEvery }
 
 // Expected implements Governor: CB.
 func (p *paper) Expected(time.Time) float64 { return p.sum }

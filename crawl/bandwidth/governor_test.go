@@ -87,14 +87,20 @@ func TestPaperAdmission(t *testing.T) {
 	}
 }
 
-// TestPaperDepth: beyond the depth nothing is looked at.
+// TestPaperDepth: beyond the depth nothing is looked at. If nothing runs, the head starts although it
+// does not fit.
 func TestPaperDepth(t *testing.T) {
-	s, _ := paperScene(t, 2, 19, 29, 31)
-	s.want("two that never fit", s.admit())
-	s.g.SetRate(200)
-	s.want("twice the cap", s.admit(), 19)
-	s.g.SetRate(410)
-	s.want("more", s.admit(), 29, 31)
+	s, _ := paperScene(t, 2, 15, 25, 19, 29, 31)
+	s.want("at first", s.admit(), 15, 25)
+	s.g.End(s.now, 15, Result{})
+	s.want("two that do not fit before one that does", s.admit())
+	s.g.SetRate(260)
+	s.want("a larger limit", s.admit(), 19, 31)
+	for _, id := range []uint64{25, 19, 31} {
+		s.g.End(s.now, id, Result{})
+	}
+	s.g.SetRate(100)
+	s.want("nothing runs", s.admit(), 29)
 }
 
 // TestPaperStrangers: a server that is not known counts as the median of those that are, and L/10
@@ -115,41 +121,61 @@ func TestPaperStrangers(t *testing.T) {
 	}
 }
 
-// TestStarvationGuard: what was passed over for a minute is reserved: nothing else starts, it runs
-// alone, and what the limiter made of it teaches nothing.
+// TestStarvationGuard: what was passed over during max_d completions and during the mean download
+// time is reserved: nothing else starts before it. One that is faster than the limit runs alone, and
+// its rate is not learned if the limiter reduced it.
 func TestStarvationGuard(t *testing.T) {
-	s, e := paperScene(t, 3, 19)
-	for id := uint64(21); id < 2000; id += 10 {
-		s.add(id) // 10 each
-	}
-	running := s.admit()
-	alone := time.Time{}
-	for range 120 {
-		s.now = s.now.Add(time.Second)
-		if len(running) > 0 { // one ends each second
-			s.g.End(s.now, running[0], Result{Bytes: 10, Took: time.Second})
-			running = running[1:]
-		}
-		started := s.admit()
-		if slices.Contains(started, 19) {
-			if len(started) != 1 || len(running) != 0 {
-				t.Errorf("the fast one has %v and %v beside it", started, running)
+	for _, tt := range []struct {
+		name  string
+		depth int
+		took  time.Duration // of each download
+		gap   time.Duration // between completions
+		after time.Duration // the reservation
+	}{
+		{"completions decide", 8, time.Second, time.Second, 8 * time.Second},
+		{"the mean time decides", 2, 5 * time.Second, time.Second, 5 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, e := paperScene(t, tt.depth, 11)
+			running := s.admit() // 10, so that the fast one does not find an idle peer
+			s.queue = nil
+			s.add(19)
+			for id := uint64(21); id < 2000; id += 10 {
+				s.add(id) // 10 each
 			}
-			alone = s.now
-			break
-		}
-		running = append(running, started...)
-	}
-	if d := alone.Sub(monday); alone.IsZero() || d < guardAfter || d > guardAfter+2*guardEvery+10*time.Second {
-		t.Errorf("it started after %v", d)
-	}
-	before, _ := e.Rate(s.now, addr(9))
-	s.g.End(s.now, 19, Result{Bytes: 1000, Took: 10 * time.Second, Held: time.Second})
-	if after, _ := e.Rate(s.now, addr(9)); after != before {
-		t.Errorf("a rate that the limiter held down was learnt: %v, before %v", after, before)
-	}
-	if got := s.admit(); len(got) != 10 {
-		t.Errorf("%v started afterwards", got)
+			running = append(running, s.admit()...)
+			if len(running) != 10 {
+				t.Fatalf("%d run, want 10 of 10 each", len(running))
+			}
+			held := time.Time{} // when nothing followed a completion
+			for len(running) > 0 {
+				s.now = s.now.Add(tt.gap)
+				s.g.End(s.now, running[0], Result{Bytes: int64(10 * tt.took.Seconds()), Took: tt.took})
+				running = running[1:]
+				started := s.admit()
+				if slices.Contains(started, 19) {
+					if len(started) != 1 || len(running) != 0 {
+						t.Errorf("the fast one runs beside %v and %v", started, running)
+					}
+					break
+				}
+				if len(started) == 0 && held.IsZero() {
+					held = s.now
+				}
+				running = append(running, started...)
+			}
+			if d := held.Sub(monday); d != tt.after {
+				t.Errorf("reserved after %v, want %v", d, tt.after)
+			}
+			before, _ := e.Rate(s.now, addr(9))
+			s.g.End(s.now, 19, Result{Bytes: 1000, Took: 10 * time.Second, Held: time.Second})
+			if after, _ := e.Rate(s.now, addr(9)); after != before {
+				t.Errorf("a rate that the limiter reduced was learned: %v, before %v", after, before)
+			}
+			if got := s.admit(); len(got) != 10 {
+				t.Errorf("%v started afterwards", got)
+			}
+		})
 	}
 }
 
