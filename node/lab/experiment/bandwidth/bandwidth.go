@@ -19,9 +19,8 @@ var Governors = trial.Experiment{
 	Name:  "bandwidth",
 	About: "crawling under a bandwidth limit: the paper's governor, its rival, and ours",
 	Long: `Diligenti et al., section 3, figures 1 to 3 (papers 4.3): L = 140 KB/s, k = 0.3, sigma = 120. A fixed queue is replayed for each setting, over ` + fmt.Sprint(bandwidthServers) + ` simulated servers of different speeds
-behind one line. The paper gives averages without naming its servers, so ours are drawn. Figures are means over ten draws of servers and queue; figures named _spread are the largest of
-the ten minus the smallest. Charts show the first draw; chart order shows the means. One figure was fitted to the paper's use at max_d 2: the median rate of servers. Figure 1 was not
-fitted.
+behind one line. The paper gives averages without naming its servers, so ours are drawn. Figures are medians of ten draws of servers and queue. Charts show the first draw; chart order shows the
+medians. One figure was fitted to the paper's use at max_d 2: the median rate of servers. Figure 1 was not fitted.
 
 Rows paper-2 to paper-96 are the paper's governor by max_d. start-stop is its rival. ours is our governor above the hard limiter, as in a peer. Rows -limiter add the hard limiter, and
 ours-alone omits it. use is mean use divided by the limit. A one-second window starts every 10 ms; windows_above is the share of them above 1.02 of the limit. windows_above_cap is the
@@ -130,7 +129,7 @@ func runBandwidth(ctx context.Context, o *trial.Options, r *report.Report, progr
 		row := &rows[i]
 		row.table(&r.Table)
 		runs[row.row] = row.first
-		use, violations := row.mean(bandwidthUse), row.mean(bandwidthViolations)
+		use, violations := report.Median(row.of(bandwidthUse)), report.Median(row.of(bandwidthViolations))
 		switch {
 		case row.governor == bandwidth.PaperGovernor && !row.limited && !row.days:
 			paper.Add(use, violations)
@@ -164,20 +163,19 @@ func (w *bandwidthWorld) play(ctx context.Context, s *bandwidthSetting) (*bandwi
 // Indices of bandwidthMetrics that are used elsewhere.
 const bandwidthUse, estimateError, bandwidthViolations = 0, 7, 8
 
-// bandwidthMetrics are the columns of the table: with the spread over draws where spreads is set,
-// and for predictions only where the paper's governor has no limiter, which would make them true.
+// bandwidthMetrics are the columns of the table, those for predictions only where the paper's governor has no limiter, which would make them true.
 var bandwidthMetrics = [...]struct {
-	name, unit         string
-	spreads, predicted bool
+	name, unit string
+	predicted  bool
 }{
-	bandwidthUse:        {name: "use", unit: "mean/L", spreads: true},
-	1:                   {name: "windows_above", unit: "share", spreads: true},
-	2:                   {name: "windows_above_cap", unit: "share", spreads: true},
+	bandwidthUse:        {name: "use", unit: "mean/L"},
+	1:                   {name: "windows_above", unit: "share"},
+	2:                   {name: "windows_above_cap", unit: "share"},
 	3:                   {name: "predicted_mean", unit: "of L", predicted: true},
 	4:                   {name: "predicted_above_cap", unit: "share", predicted: true},
-	5:                   {name: "predicted_error", unit: "of L", spreads: true, predicted: true},
-	6:                   {name: "predicted_over_measured", unit: "ratio", spreads: true, predicted: true},
-	estimateError:       {name: "estimate_error", unit: "of the rate", spreads: true, predicted: true},
+	5:                   {name: "predicted_error", unit: "of L", predicted: true},
+	6:                   {name: "predicted_over_measured", unit: "ratio", predicted: true},
+	estimateError:       {name: "estimate_error", unit: "of the rate", predicted: true},
 	bandwidthViolations: {name: "order_violations", unit: "share"},
 	9:                   {name: "known", unit: "share"},
 	10:                  {name: "deviation", unit: "of L"},
@@ -241,16 +239,13 @@ func (r *bandwidthRun) figures(first, last int) bandwidthFigures {
 	}
 }
 
-// of returns the draws of a figure in ascending order.
+// of returns the draws of a figure.
 func (b *bandwidthRow) of(figure int) (values []float64) {
 	for i := range b.draws {
 		values = append(values, b.draws[i][figure])
 	}
-	slices.Sort(values)
 	return values
 }
-
-func (b *bandwidthRow) mean(figure int) float64 { return report.Mean(b.of(figure)) }
 
 func (b *bandwidthRow) table(t *report.Table) {
 	for i, m := range bandwidthMetrics {
@@ -261,11 +256,7 @@ func (b *bandwidthRow) table(t *report.Table) {
 		if i == bandwidthUse {
 			paper = report.OrNone(b.paper)
 		}
-		t.Compare(b.row, m.name, m.unit, paper, report.Mean(values))
-		if m.spreads {
-			const grain = 1e9 // beyond that it is the machine's rounding
-			t.Add(b.row, m.name+"_spread", m.unit, math.Round(grain*(values[len(values)-1]-values[0]))/grain)
-		}
+		t.Drawn(b.row, m.name, m.unit, paper, values)
 	}
 	if b.days {
 		t.Add(b.row, "estimate_error_first_days", "of the rate", report.Mean(b.early))

@@ -23,7 +23,7 @@ var Download = trial.Experiment{
 	Long: `IPMicra (Papapetrou and Samaras 2004; papers 2.6): 4 distant crawlers (--peers) place 1,000 sites, and the chosen one downloads a page of each. A download takes
 connect, request, slow start and the server's time, which differs by server and request. Rows are the farthest crawler, a random one, and IPMicra with thresholds of 25
 to 125 ms. In brute force all crawlers probe every site; oracle is the fastest download, known in advance. ipmicra-50-head probes by HTTP HEAD, which includes the
-server's time; the other rows probe by connect. Figures are means of 20 repeats with other crawlers and sites. All sites are judged; held_back is a random half of them.
+server's time; the other rows probe by connect. Figures are medians of 20 repeats with other crawlers and sites.
 
 Row smallest-probe has the share of sites where the crawler with the smallest probe is the fastest. It covers one download each and mean downloads. Sites without an
 address or a registered range fall back as in ipmicra-probes; row sites has their number.`,
@@ -137,16 +137,15 @@ func (d *downloadRun) once(ctx context.Context, rnd *rand.Rand) error {
 		return err
 	}
 	p := newPages(rnd, scene)
-	held := rnd.Perm(len(scene.sites))[:len(scene.sites)/2]
 	scene.describe(d.found.row("sites"))
 	random := scene.drawn(rnd)
-	base := meanTime(p, random, nil)
-	d.judge("worst", p, scene.farthest(), held, base)
-	d.judge("random", p, random, held, base)
+	base := report.Mean(times(p, random))
+	d.judge("worst", p, scene.farthest(), base)
+	d.judge("random", p, random, base)
 	place := func(name string, s placement.Strategy, probe func(int, int) time.Duration) error {
 		all, err := scene.placeAll(ctx, s, probe)
 		if err == nil {
-			d.judge(name, p, all, held, base)
+			d.judge(name, p, all, base)
 		}
 		return err
 	}
@@ -162,8 +161,8 @@ func (d *downloadRun) once(ctx context.Context, rnd *rand.Rand) error {
 	if err := place("ipmicra-50-probe-sole", ipmicra.Machine{Tree: d.tree, ProbeSole: true}.Strategy(), scene.ping); err != nil {
 		return err
 	}
-	d.judge("brute-force", p, scene.everybody(), held, base)
-	d.judge("oracle", p, scene.fixed(func(site int) int { return smallest(p.took[site]) }, 0), held, base)
+	d.judge("brute-force", p, scene.everybody(), base)
+	d.judge("oracle", p, scene.fixed(func(site int) int { return smallest(p.took[site]) }, 0), base)
 	row := d.found.row("smallest-probe")
 	row.add("connect_is_fastest", agreement(scene.rtt, p.took))
 	row.add("head_is_fastest", agreement(p.head, p.took))
@@ -186,37 +185,26 @@ func agreement(probe, took [][]time.Duration) float64 {
 	return 100 * float64(same) / float64(len(probe))
 }
 
-// times of the downloads as placed, in ms, sorted; of some sites, or of all.
-func times(p *pages, all []placed, of []int) []float64 {
-	var out []float64
-	add := func(i int) { out = append(out, p.took[i][all[i].worker].Seconds()*1000) }
-	if of == nil {
-		for i := range all {
-			add(i)
-		}
-	}
-	for _, i := range of {
-		add(i)
+// times of the downloads as placed, in ms, sorted.
+func times(p *pages, all []placed) []float64 {
+	out := make([]float64, len(all))
+	for i := range all {
+		out[i] = p.took[i][all[i].worker].Seconds() * 1000
 	}
 	slices.Sort(out)
 	return out
 }
 
-func meanTime(p *pages, all []placed, of []int) float64 {
-	return report.Mean(times(p, all, of))
-}
-
-func (d *downloadRun) judge(name string, p *pages, all []placed, held []int, random float64) {
+func (d *downloadRun) judge(name string, p *pages, all []placed, random float64) {
 	row := d.found.row(name)
-	ms := times(p, all, nil)
-	mean := meanTime(p, all, nil)
+	ms := times(p, all)
+	mean := report.Mean(ms)
 	row.add("download_mean", mean)
 	row.add("download_p50", ms[len(ms)/2])
 	row.add("download_p90", ms[len(ms)*9/10])
 	row.add("download_of_random", mean/random)
 	row.add("optimal", share(all, func(*placed) bool { return true }, (*placed).optimal))
 	row.add("probes_per_site", probesEach(all))
-	row.add("download_mean_held_back", meanTime(p, all, held))
 	d.all[name] = append(d.all[name], ms...)
 }
 
@@ -230,25 +218,17 @@ func downloadTable(r *report.Report, found *probesRows, peers int) {
 	}
 	units := map[string]string{
 		"download_mean": "ms", "download_p50": "ms", "download_p90": "ms", "download_of_random": "of random's time", "probes_per_site": "probes",
-		"download_mean_held_back": "ms", "judged_and_trained": "sites",
+		"judged_and_trained": "sites",
 	}
-	found.table(r, paper, units, map[string]bool{"download_mean": true})
+	found.table(r, paper, units)
 }
 
-// downloadPlot shows the distribution of download times, and the means as bars.
+// downloadPlot shows the distribution of download times.
 func downloadPlot(r *report.Report, d *downloadRun) {
 	spread := report.Plot{Name: "downloads", Title: fmt.Sprintf("Download time of a page, %d crawlers", d.peers), X: "download time, ms", Y: "% of sites", LogX: true, YMax: 100}
-	bars := report.Plot{Name: "download-means", Title: "Mean download time of a page", Y: "download time, ms"}
-	names := []string{"worst", "random", "ipmicra-50", "ipmicra-25", "brute-force", "oracle"}
-	for _, name := range names {
+	for _, name := range []string{"worst", "random", "ipmicra-50", "ipmicra-25", "brute-force", "oracle"} {
 		ms := slices.Sorted(slices.Values(d.all[name]))
 		spread.Lines = append(spread.Lines, report.Percentiles(name, 99, func(percent int) float64 { return ms[len(ms)*percent/100] }))
-		mean, _ := d.found.rows[name].mean("download_mean")
-		bars.Groups = append(bars.Groups, name)
-		if len(bars.Bars) == 0 {
-			bars.Bars = []report.Bars{{}}
-		}
-		bars.Bars[0].Values = append(bars.Bars[0].Values, mean)
 	}
-	r.Series, r.Plots = append(r.Series, report.SeriesOf("downloads", "percent", "_ms", spread.Lines)), append(r.Plots, spread, bars)
+	r.Series, r.Plots = append(r.Series, report.SeriesOf("downloads", "percent", "_ms", spread.Lines)), append(r.Plots, spread)
 }

@@ -50,6 +50,23 @@ func Quantile(ascending []float64, p float64) float64 {
 	return ascending[int(p*float64(len(ascending)-1)+0.5)]
 }
 
+// Median returns the median of values; NaN for none.
+func Median(values []float64) float64 { return interpolated(slices.Sorted(slices.Values(values)), 0.5) }
+
+// interpolated returns the p-quantile of ascending values, between two of them if needed; NaN for
+// none.
+func interpolated(ascending []float64, p float64) float64 {
+	if len(ascending) == 0 {
+		return math.NaN()
+	}
+	whole, part := math.Modf(p * float64(len(ascending)-1))
+	at := ascending[int(whole)]
+	if part > 0 {
+		at += part * (ascending[int(whole)+1] - at)
+	}
+	return at
+}
+
 // Ascending returns counts as values in ascending order.
 func Ascending(counts []int) []float64 {
 	out := make([]float64, len(counts))

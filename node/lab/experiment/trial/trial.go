@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/apoidea/apoidea/node/lab/experiment/report"
+	"github.com/apoidea/apoidea/node/ops/volunteer/machine"
 )
 
 // ErrOptions is returned for invalid options.
@@ -99,10 +100,11 @@ func Run(ctx context.Context, e *Experiment, o Options, dir string, run report.R
 		progress = func(string, float64) {}
 	}
 	r := new(report.Report)
-	begun := time.Now()
+	begun, used := time.Now(), machine.ProcessTime()
 	err := e.Run(ctx, &o, r, progress)
 	if err = cmp.Or(err, ctx.Err()); err == nil {
 		run.Experiment, run.Seed, run.Begun, run.Seconds = e.Name, o.Seed, begun.UTC().Truncate(time.Second), time.Since(begun).Seconds()
+		run.CPUSeconds = (machine.ProcessTime() - used).Seconds()
 		err = r.Write(dir, &run)
 	}
 	if err != nil {
