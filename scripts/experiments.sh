@@ -28,7 +28,9 @@ while [ $# -gt 0 ]; do
 done
 out=${out:-$root/bin/experiments${quick[0]:-}}
 need jq jq
-GOFLAGS="$(go env GOFLAGS) -buildvcs=auto" build_apoidea # run.json has the commit
+build_apoidea
+commit=$(git -C "$root" describe --always --abbrev=40 --exclude='*' --dirty 2>/dev/null || echo unknown)
+[ -z "${APOIDEA:-}" ] || commit=unknown
 apoidea experiment list --json >"$work/list.json"
 mapfile -t names < <(jq -r '.[].name' "$work/list.json")
 
@@ -74,6 +76,9 @@ run_all() {
       if [ -f "$dir/run.json" ] && ! listed "$name" "${again[@]}" && ! listed all "${again[@]}"; then continue; fi
       say "$name on $input"
       apoidea experiment run "$name" -o "$dir" --quiet "${flags[@]:1}" "${quick[@]}"
+      # A build with -buildvcs=false does not record its commit.
+      jq --arg commit "$commit" 'if .commit == "unknown" then .commit = $commit else . end' "$dir/run.json" >"$work/run.json"
+      mv "$work/run.json" "$dir/run.json"
     done <"$work/inputs"
   done
 }

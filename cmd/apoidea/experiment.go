@@ -30,7 +30,7 @@ func newExperimentList(g *globals) *cobra.Command {
 		Use: "list", Short: "List the experiments", Example: "  apoidea experiment list", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if g.json {
-				return words.JSON(cmd.OutOrStdout(), experimentNames())
+				return words.JSON(cmd.OutOrStdout(), experiment.All())
 			}
 			var rows [][]string
 			for _, e := range experiment.All() {
@@ -39,21 +39,6 @@ func newExperimentList(g *globals) *cobra.Command {
 			return words.Table(cmd.OutOrStdout(), rows)
 		},
 	}
-}
-
-// experimentName is a line of `experiment list --json`.
-type experimentName struct {
-	Name  string `json:"name"`
-	About string `json:"about"`
-	Long  string `json:"long"`
-}
-
-func experimentNames() []experimentName {
-	var names []experimentName
-	for _, e := range experiment.All() {
-		names = append(names, experimentName{e.Name, e.About, e.Long})
-	}
-	return names
 }
 
 // experimentFlags are those of `experiment run`.

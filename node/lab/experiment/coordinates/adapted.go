@@ -147,13 +147,9 @@ func serverSlowdown(net *internet.Internet, o *trial.Options, r *report.Report) 
 	r.Table.Add("server", "error_peak", "error", slices.Max(errs[slowFrom:slowTo]))
 	r.Table.Add("server", "asked_less_after", "min", after(slowFrom, slowTo, func(m int) bool { return pace[m] > 1 }))
 	r.Series = append(r.Series, s)
-	marks := []report.Mark{{X: slowFrom, Label: "slow"}, {X: slowTo, Label: "as before"}}
 	r.Plots = append(r.Plots, report.Plot{
 		Name: "server-distance", Title: "Distance of a server slowed by " + strconv.Itoa(slowExtra/1000) + " s", X: "minutes", Y: "distance, ms", Lines: []report.Line{s.Line("distance", 1)},
-		Marks: marks,
-	}, report.Plot{
-		Name: "server-error", Title: "Coordinate error of the slowed server", X: "minutes", Y: "relative error", Lines: []report.Line{s.Line("error", 2)},
-		Marks: marks,
+		Marks: []report.Mark{{X: slowFrom, Label: "slow"}, {X: slowTo, Label: "as before"}},
 	})
 	return nil
 }

@@ -38,12 +38,11 @@ func runCoordOverhead(ctx context.Context, o *trial.Options, r *report.Report, p
 		r.Table.Add(row, "messages_per_server", "messages", float64(sum.messages.asks+sum.messages.reports+sum.messages.assignments)/servers)
 		r.Table.Add(row, "bytes_per_server", "B", float64(sum.messages.bytes())/servers)
 		updates.Lines = append(updates.Lines, report.Percentiles(row, 100, func(percent int) float64 { return report.Quantile(sum.updates, float64(percent)/100) }))
-		e := report.Series{Name: "error-" + row, Columns: []string{"minutes", "median_error"}}
+		line := report.Line{Label: row}
 		for _, at := range outcomes[t][0].errs {
-			e.Rows = append(e.Rows, []float64{at[0], at[1]})
+			line.Add(at[0], at[1])
 		}
-		errs.Lines = append(errs.Lines, e.Line(row, 1))
-		r.Series = append(r.Series, e)
+		errs.Lines = append(errs.Lines, line)
 	}
 	r.Series = append(r.Series, report.SeriesOf("updates", "percent_of_servers", "_updates", updates.Lines))
 	r.Plots = append(r.Plots, updates, errs)

@@ -178,8 +178,7 @@ func placementTable(r *report.Report, all []placementRuns) {
 		add("optimal", "share", (*placementRun).optimal)
 		add("probes_per_site", "probes", (*placementRun).probesEach)
 		add("excess_ms", "ms", (*placementRun).excessEach)
-		// IPMicra's own figures at 50 ms: 261 of 350 sites with 1,048 probes (papers 2.6), counted
-		// exactly.
+		// IPMicra's own figures at 50 ms: 261 of 350 sites with 1,048 probes (papers 2.6).
 		optimal, probes := math.NaN(), math.NaN()
 		if p.row.paper {
 			optimal, probes = 261.0/350, 1048.0/350

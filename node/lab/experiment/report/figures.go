@@ -86,12 +86,3 @@ func Percentiles(label string, last int, at func(percent int) float64) Line {
 	}
 	return l
 }
-
-// Ranked returns the line of ascending values over their rank in percent.
-func Ranked(label string, ascending []float64) Line {
-	l := Line{Label: label}
-	for i, v := range ascending {
-		l.Add(100*float64(i+1)/float64(len(ascending)), v)
-	}
-	return l
-}

@@ -31,9 +31,6 @@ func TestFigures(t *testing.T) {
 	if got := Ascending([]int{3, 1, 2}); !slices.Equal(got, []float64{1, 2, 3}) {
 		t.Errorf("ascending %v", got)
 	}
-	if l := Ranked("peers", values); !slices.Equal(l.X, []float64{25, 50, 75, 100}) || !slices.Equal(l.Y, values) {
-		t.Errorf("ranked %+v", l)
-	}
 	if l := Percentiles("times", 2, func(percent int) float64 { return 10 * float64(percent) }); !slices.Equal(l.X, []float64{10, 20}) || !slices.Equal(l.Y, []float64{1, 2}) {
 		t.Errorf("percentiles %+v", l)
 	}

@@ -22,12 +22,12 @@ var ErrOptions = errors.New("invalid options")
 
 // Experiment is one experiment.
 type Experiment struct {
-	Name string // on the command line
-	// About describes the result in a line; Long has the method, the paper and its sections.
-	About, Long string
+	Name  string `json:"name"`  // on the command line
+	About string `json:"about"` // the result in a line
+	Long  string `json:"long"`  // the method, the paper and its sections
 	// Run does the work and fills in the report. It returns ctx's error early, and reports
 	// progress.
-	Run func(ctx context.Context, o *Options, r *report.Report, progress Progress) error
+	Run func(ctx context.Context, o *Options, r *report.Report, progress Progress) error `json:"-"`
 }
 
 // Options configure a run. The zero value of a field selects the experiment's default.
