@@ -53,8 +53,8 @@ func newExperimentRun(g *globals) *cobra.Command {
 	o := experimentFlags{globals: g}
 	var long strings.Builder
 	long.WriteString(`Run an experiment in virtual time and print its table, with the paper's figures beside ours. Where an experiment is drawn several times, a figure is the
-median of the draws, and low and high are their 5th and 95th percentiles. The verdict is "reached" within 10 % of the paper's figure, unless
-the row has its own tolerance. DIR gets table.json, table.csv, run.json, SVG charts and more CSV files; run.json has the commit, the command line, the
+median of the draws, and low and high are their 5th and 95th percentiles. The verdict is "reached" within 10 % of the paper's figure; a figure
+that was fitted to the paper is "not comparable". DIR gets table.json, table.csv, run.json, SVG charts and more CSV files; run.json has the commit, the command line, the
 machine and the CPU time. The expected time of more than 20 s is printed first. The same seed gives the same table. An interrupt leaves DIR unchanged.
 
 `)

@@ -163,7 +163,8 @@ func (w *bandwidthWorld) play(ctx context.Context, s *bandwidthSetting) (*bandwi
 // Indices of bandwidthMetrics that are used elsewhere.
 const bandwidthUse, estimateError, bandwidthViolations = 0, 7, 8
 
-// bandwidthMetrics are the columns of the table, those for predictions only where the paper's governor has no limiter, which would make them true.
+// bandwidthMetrics are the columns of the table, those for predictions only where the paper's
+// governor has no limiter, which would make them true.
 var bandwidthMetrics = [...]struct {
 	name, unit string
 	predicted  bool

@@ -316,7 +316,6 @@ func (c *coordCrawl) table(r *report.Report, paper bool) {
 	add("balance_deviation", "fetches", 7440, report.Deviation(done))
 	add("balance", "max/mean", none, report.Spread(done))
 	add("estimates", "fetches", none, float64(st.asked))
-	add("requests_beyond_due", "requests", none, pages-float64(len(c.fetched)))
 }
 
 func (c *coordCrawl) plot(r *report.Report, pages *report.Plot) {

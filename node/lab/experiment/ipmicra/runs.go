@@ -75,8 +75,8 @@ func (p *probesRows) row(name string) *collected {
 	return p.rows[name]
 }
 
-// table writes medians of the draws beside the paper's figures. Metrics without a unit are shares of
-// the sites.
+// table writes medians of the draws beside the paper's figures. Metrics without a unit are shares
+// of the sites.
 func (p *probesRows) table(r *report.Report, paper map[string]map[string]float64, units map[string]string) {
 	for _, name := range p.order {
 		row := p.rows[name]

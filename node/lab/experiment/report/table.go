@@ -31,13 +31,12 @@ type Row struct {
 type Verdict string
 
 // A figure is reached within a tolerance, by default a tenth of the paper's figure. It is not
-// comparable if it was not measured, or depends on a size that the paper had and this run has not.
+// comparable if it was not measured, or was fitted to the paper.
 const (
-	Reached       Verdict = "reached"
-	Missed        Verdict = "missed"
-	NotComparable Verdict = "not comparable"
-
-	usualTolerance = 0.1
+	Reached        Verdict = "reached"
+	Missed         Verdict = "missed"
+	NotComparable  Verdict = "not comparable"
+	usualTolerance         = 0.1
 	// NotCompared is the tolerance of a figure that is not comparable.
 	NotCompared = -1
 )
