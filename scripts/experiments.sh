@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # Runs every experiment and writes docs/experiments.md: the papers' results beside ours, with charts in docs/img.
 #
-#   scripts/experiments.sh [-o DIR] [--data DIR] [--again NAME|all]... [--without NAME]... [--only NAME]... [--quick]
+#   scripts/experiments.sh [-o DIR] [--data DIR] [--again NAME|all]... [--without NAME]... [--only NAME]... [--quick] [--to FILE]
 #
 # Each experiment runs on an internet made from seed 1. Those named in $measured also run on every matrix in the data directory's rtt/ (default
 # ../shared/data; X.csv.gz with its addresses X-prefixes.csv.gz and the registries' ranges, where present). Runs that DIR (default bin/experiments)
 # already holds are reused, so an interrupted script can continue; --again repeats those of an experiment. An experiment without a run in DIR keeps
 # its section of the document. The first two tables are kept unless DIR has all runs that they need.
-# --quick writes the document to DIR/experiments.md.
+# --to writes the document to FILE instead of docs/experiments.md; --quick writes it to DIR/experiments.md. FILE with .json in place of .md has all
+# figures for scripts/artifact.sh: internet and experiment, row, metric, then the figure, or its median, 5th and 95th percentile.
 # The notes are the experiments' own (`apoidea experiment list --json`), so do not edit the document by hand. Needs jq.
 . "$(dirname "$0")/lib.sh"
 
-out='' data=$root/../shared/data again=() without=() only=() quick=()
+out='' data=$root/../shared/data doc='' again=() without=() only=() quick=()
 while [ $# -gt 0 ]; do
   case $1 in
     -o) out=${2:?-o needs a directory}; shift ;;
@@ -20,6 +21,7 @@ while [ $# -gt 0 ]; do
     --without) without+=("${2:?--without needs a name}"); shift ;;
     --only) only+=("${2:?--only needs a name}"); shift ;;
     --quick) quick=(--quick) ;;
+    --to) doc=${2:?--to needs a file}; shift ;;
     *) say "unknown argument $1; see the head of this file"; exit 2 ;;
   esac
   shift
@@ -27,13 +29,15 @@ done
 out=${out:-$root/bin/experiments${quick[0]:-}}
 need jq jq
 build_apoidea
+commit=$(git -C "$root" describe --always --abbrev=40 --exclude='*' --dirty 2>/dev/null || echo unknown)
+[ -z "${APOIDEA:-}" ] || commit=unknown
 apoidea experiment list --json >"$work/list.json"
 mapfile -t names < <(jq -r '.[].name' "$work/list.json")
 
 # measured names the experiments that depend most on positions of hosts.
 measured=" placement placement-today ipmicra-probes ipmicra-download ipmicra-load coordinates-strategies coordinates-overhead "
-doc=$root/docs/experiments.md images=$root/docs/img
-[ ${#quick[@]} = 0 ] || doc=$out/experiments.md images=$out/img
+[ -n "$doc" ] || { doc=$root/docs/experiments.md; [ ${#quick[@]} = 0 ] || doc=$out/experiments.md; }
+images=$(dirname "$doc")/img figures=${doc%.md}.json
 
 listed() { # listed WORD LIST...
   local word=$1 other
@@ -62,7 +66,6 @@ inputs() {
 
 # run_all makes the runs that DIR lacks.
 run_all() {
-  TIMEFORMAT=%U # time prints CPU time, since the machine may have other work
   local name input dir
   local -a flags
   for name in "${names[@]}"; do
@@ -72,8 +75,10 @@ run_all() {
       [ "$input" = synthetic ] || [[ $measured = *" $name "* ]] || continue
       if [ -f "$dir/run.json" ] && ! listed "$name" "${again[@]}" && ! listed all "${again[@]}"; then continue; fi
       say "$name on $input"
-      { time apoidea experiment run "$name" -o "$dir" --quiet "${flags[@]:1}" "${quick[@]}" 2>&3; } 3>&2 2>"$work/seconds"
-      mv "$work/seconds" "$dir/cpu_seconds"
+      apoidea experiment run "$name" -o "$dir" --quiet "${flags[@]:1}" "${quick[@]}"
+      # A build with -buildvcs=false does not record its commit.
+      jq --arg commit "$commit" 'if .commit == "unknown" then .commit = $commit else . end' "$dir/run.json" >"$work/run.json"
+      mv "$work/run.json" "$dir/run.json"
     done <"$work/inputs"
   done
 }
@@ -141,13 +146,15 @@ The section of each experiment gives the reasons for differences; [papers.md](pa
     apoidea experiment list
     apoidea experiment run apoidea-proximity -o ~/apoidea/proximity
 
-A run first prints the expected time on two cores with default options: at most two minutes. `--quick` makes a smaller run of at
-most 25 seconds (ipmicra-load: 90). `--brief` prints only the table, shortened to the first three figures of each row and the paper's. `run.json` has
-the options, version, commit ("unknown" if the build has none), command line and machine.
+A run of more than 20 seconds first prints the expected time on two cores with default options: at most two minutes. `--quick` makes a smaller run
+of at most 25 seconds (ipmicra-load: 90). `--brief` prints ten lines at most: the papers' figures beside ours, each with a verdict. `run.json` has the
+options, version, commit ("unknown" if the build has none), command line, machine, wall and CPU time. `scripts/artifact.sh` repeats all runs and
+compares them with this page (see [researcher.md](researcher.md#experiments)).
 
 ## All tables
 
-"-" in column *paper* means that the paper has no number, only a plot or nothing.
+"-" in column *paper* means that the paper has no number, only a plot or nothing. Where an experiment is drawn several times, a figure is the median of
+the draws, with the 5th and 95th percentile in parentheses. [experiments.json](experiments.json) has these of all figures.
 
 TEXT
   echo "- [targets](#targets): figures to reach, ours and the papers'"
@@ -163,7 +170,7 @@ runs_of() {
   while read -r input rest; do
     [ ! -f "$out/$input/$1/run.json" ] ||
       jq -n --arg input "$input" --arg name "$1" --slurpfile run "$out/$input/$1/run.json" --slurpfile table "$out/$input/$1/table.json" \
-        --argjson cpu "$(cat "$out/$input/$1/cpu_seconds" 2>/dev/null || echo null)" '{input: $input, name: $name, run: $run[0], table: $table[0], cpu: $cpu}'
+        '{input: $input, name: $name, run: $run[0], table: $table[0]}'
   done <"$work/inputs"
 }
 
@@ -176,4 +183,12 @@ for name in "${names[@]}"; do
 done >"$work/sections"
 { opening <"$work/sections"; cat "$work/sections"; } >"$work/experiments.md"
 mv "$work/experiments.md" "$doc"
-say "written: $doc"
+
+# An experiment without a run in DIR keeps its figures. One line each, so that changes can be read.
+[ -f "$figures" ] || echo '{}' >"$figures"
+for name in "${names[@]}"; do runs_of "$name"; done | jq -n -r --slurpfile old "$figures" '
+  reduce inputs as $run ($old[0]; .[$run.input + "/" + $run.name] = (reduce $run.table[] as $r ({};
+    .[$r.row][$r.metric] = if $r.low == null and $r.high == null then $r.here else [$r.here, $r.low, $r.high] end)))
+  | "{\n" + ([to_entries[] | (.key | tojson) + ":" + (.value | tojson)] | join(",\n")) + "\n}"' >"$work/figures.json"
+mv "$work/figures.json" "$figures"
+say "written: $doc, $figures"

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -89,7 +91,7 @@ func TestExperimentWritesItsTable(t *testing.T) {
 	}
 }
 
-func TestExperimentBriefPrintsTheTableAlone(t *testing.T) {
+func TestExperimentBriefPrintsVerdictsAlone(t *testing.T) {
 	for _, brief := range []bool{false, true} {
 		args := []string{"run", "apoidea-proximity", "-o", t.TempDir(), "--quick"}
 		if brief {
@@ -103,11 +105,27 @@ func TestExperimentBriefPrintsTheTableAlone(t *testing.T) {
 		if err := cmd.ExecuteContext(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Contains(out.String(), "written to"); got == brief || !strings.HasPrefix(out.String(), "row ") {
+		begins := "row "
+		if brief {
+			begins = "1 figures of papers: "
+		}
+		if got := strings.Contains(out.String(), "written to"); got == brief || !strings.HasPrefix(out.String(), begins) || brief && strings.Count(out.String(), "\n") > 10 {
 			t.Errorf("brief %v: %q", brief, out.String())
 		}
-		if got := strings.HasPrefix(errOut.String(), "apoidea-proximity: expected time "); got == brief || brief && errOut.Len() > 0 {
+		if strings.Contains(errOut.String(), "expected time") || brief && errOut.Len() > 0 {
 			t.Errorf("brief %v: %q", brief, errOut.String())
 		}
+	}
+}
+
+func TestExperimentAnnouncesTimeOfLongRuns(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var errOut bytes.Buffer
+	cmd := newExperiment(new(globals))
+	cmd.SetArgs([]string{"run", "churn", "-o", t.TempDir(), "--brief"})
+	cmd.SetErr(&errOut)
+	if err := cmd.ExecuteContext(ctx); !errors.Is(err, context.Canceled) || !strings.HasPrefix(errOut.String(), "churn: expected time 2m0s ") {
+		t.Errorf("%v, %q", err, errOut.String())
 	}
 }

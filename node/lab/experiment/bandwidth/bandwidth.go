@@ -19,10 +19,9 @@ var Governors = trial.Experiment{
 	Name:  "bandwidth",
 	About: "crawling under a bandwidth limit: the paper's governor, its rival, and ours",
 	Long: `Diligenti et al., section 3, figures 1 to 3 (papers 4.3): L = 140 KB/s, k = 0.3, sigma = 120. A fixed queue is replayed for each setting, over ` + fmt.Sprint(bandwidthServers) + ` simulated servers of different speeds
-behind one line. The paper gives averages without naming its servers, fetchers or sizes, so ours are drawn, and nothing is fitted to its averages. Figures are means over ten draws of
-servers and queue; figures named _spread are the largest of the ten minus the smallest. Charts show the first draw; chart order shows the means. Rows -slow and -fast have servers of a
-quarter and of four times the rate. The row paper-6-to-2 has the ratio of the use at max_d 6 to that at 2. A URL that was passed over is reserved after max_d completions or the mean
-download time, whichever is longer.
+behind one line. The paper gives averages without naming its servers, fetchers or sizes, so ours are drawn, and nothing is fitted to its averages. Figures are medians of ten draws of
+servers and queue. Charts show the first draw; chart order shows the medians. Rows -slow and -fast have servers of a quarter and of four times the rate. The row paper-6-to-2 has the ratio
+of the use at max_d 6 to that at 2. A URL that was passed over is reserved after max_d completions or the mean download time, whichever is longer.
 
 Rows paper-2 to paper-96 are the paper's governor by max_d. start-stop is its rival. ours is our governor above the hard limiter, as in a peer. Rows -limiter add the hard limiter, and
 ours-alone omits it. use is mean use divided by the limit. A one-second window starts every 10 ms; windows_above is the share of them above 1.02 of the limit. windows_above_cap is the
@@ -145,10 +144,8 @@ func runBandwidth(ctx context.Context, o *trial.Options, r *report.Report, progr
 		row := &rows[i]
 		row.table(&r.Table)
 		runs[row.row] = row.first
-		for k := range row.draws {
-			use[row.row] = append(use[row.row], row.draws[k][bandwidthUse])
-		}
-		used, violations := row.mean(bandwidthUse), row.mean(bandwidthViolations)
+		use[row.row] = row.of(bandwidthUse)
+		used, violations := report.Median(row.of(bandwidthUse)), report.Median(row.of(bandwidthViolations))
 		switch {
 		case row.governor == bandwidth.PaperGovernor && !row.limited && !row.days && row.speed == 0:
 			paper.Add(used, violations)
@@ -161,8 +158,7 @@ func runBandwidth(ctx context.Context, o *trial.Options, r *report.Report, progr
 		for k, two := range use["paper-2"+speed] {
 			ratios = append(ratios, use["paper-6"+speed][k]/two)
 		}
-		r.Table.Compare("paper-6-to-2"+speed, "use", "ratio", paperRatio, report.Mean(ratios))
-		r.Table.Add("paper-6-to-2"+speed, "use_spread", "ratio", slices.Max(ratios)-slices.Min(ratios))
+		r.Table.Drawn("paper-6-to-2"+speed, "use", "ratio", paperRatio, ratios)
 	}
 	trade.Lines = append([]report.Line{paper}, trade.Lines...)
 	r.Plots = append(r.Plots, bandwidthPlots(runs, seconds)...)
@@ -190,20 +186,20 @@ func (w *bandwidthWorld) play(ctx context.Context, s *bandwidthSetting) (*bandwi
 // Indices of bandwidthMetrics that are used elsewhere.
 const bandwidthUse, estimateError, bandwidthViolations = 0, 7, 8
 
-// bandwidthMetrics are the columns of the table: with the spread over draws where spreads is set,
-// and for predictions only where the paper's governor has no limiter, which would make them true.
+// bandwidthMetrics are the columns of the table, those for predictions only where the paper's
+// governor has no limiter, which would make them true.
 var bandwidthMetrics = [...]struct {
-	name, unit         string
-	spreads, predicted bool
+	name, unit string
+	predicted  bool
 }{
-	bandwidthUse:        {name: "use", unit: "mean/L", spreads: true},
-	1:                   {name: "windows_above", unit: "share", spreads: true},
-	2:                   {name: "windows_above_cap", unit: "share", spreads: true},
+	bandwidthUse:        {name: "use", unit: "mean/L"},
+	1:                   {name: "windows_above", unit: "share"},
+	2:                   {name: "windows_above_cap", unit: "share"},
 	3:                   {name: "predicted_mean", unit: "of L", predicted: true},
 	4:                   {name: "predicted_above_cap", unit: "share", predicted: true},
-	5:                   {name: "predicted_error", unit: "of L", spreads: true, predicted: true},
-	6:                   {name: "predicted_over_measured", unit: "ratio", spreads: true, predicted: true},
-	estimateError:       {name: "estimate_error", unit: "of the rate", spreads: true, predicted: true},
+	5:                   {name: "predicted_error", unit: "of L", predicted: true},
+	6:                   {name: "predicted_over_measured", unit: "ratio", predicted: true},
+	estimateError:       {name: "estimate_error", unit: "of the rate", predicted: true},
 	bandwidthViolations: {name: "order_violations", unit: "share"},
 	9:                   {name: "known", unit: "share"},
 	10:                  {name: "deviation", unit: "of L"},
@@ -271,16 +267,13 @@ func (r *bandwidthRun) figures(first, last int) bandwidthFigures {
 	}
 }
 
-// of returns the draws of a figure in ascending order.
+// of returns the draws of a figure.
 func (b *bandwidthRow) of(figure int) (values []float64) {
 	for i := range b.draws {
 		values = append(values, b.draws[i][figure])
 	}
-	slices.Sort(values)
 	return values
 }
-
-func (b *bandwidthRow) mean(figure int) float64 { return report.Mean(b.of(figure)) }
 
 func (b *bandwidthRow) table(t *report.Table) {
 	for i, m := range bandwidthMetrics {
@@ -291,11 +284,7 @@ func (b *bandwidthRow) table(t *report.Table) {
 		if i == bandwidthUse {
 			paper = report.OrNone(b.paper)
 		}
-		t.Compare(b.row, m.name, m.unit, paper, report.Mean(values))
-		if m.spreads {
-			const grain = 1e9 // beyond that it is the machine's rounding
-			t.Add(b.row, m.name+"_spread", m.unit, math.Round(grain*(values[len(values)-1]-values[0]))/grain)
-		}
+		t.Drawn(b.row, m.name, m.unit, paper, values)
 	}
 	if b.days {
 		t.Add(b.row, "estimate_error_first_days", "of the rate", report.Mean(b.early))

@@ -50,31 +50,27 @@ func (d *disturbance) table(r *report.Report, traces []*adaptTrace) {
 		before = append(before, t.mine[d.from-1]/t.geo[d.from-1])
 		during = append(during, t.mine[d.to-1]/t.geo[d.to-1])
 	}
-	middle := func(values []float64) float64 {
-		if len(values) == 0 {
-			return math.NaN()
-		}
-		slices.Sort(values)
-		return values[len(values)/2]
+	draws := func(metric, unit string, paper float64, values []float64) {
+		r.Table.Drawn(d.name, metric, unit, paper, values)
 	}
-	r.Table.Compare(d.name, "assignments_halve_after", "min", d.halves, middle(halves))
-	r.Table.Compare(d.name, "stops_after", "min", d.stops, middle(stops))
+	draws("assignments_halve_after", "min", d.halves, halves)
+	draws("stops_after", "min", d.stops, stops)
 	if !math.IsNaN(traces[0].geo[0]) {
-		r.Table.Compare(d.name, "faster_than_geo_after", "min", d.faster, middle(faster))
-		r.Table.Compare(d.name, "time_against_geo_before", "share", math.NaN(), middle(before))
-		r.Table.Compare(d.name, "time_against_geo_in_the_end", "share", math.NaN(), middle(during))
+		draws("faster_than_geo_after", "min", d.faster, faster)
+		draws("time_against_geo_before", "share", math.NaN(), before)
+		draws("time_against_geo_in_the_end", "share", math.NaN(), during)
 	}
-	r.Table.Compare(d.name, "used_again_after", "min", d.ret, middle(back))
+	draws("used_again_after", "min", d.ret, back)
 	if !d.strategy {
 		paper := math.NaN()
 		if d.name == "bandwidth" {
 			paper = 0.43
 		}
-		r.Table.Compare(d.name, "error_peak", "median error", paper, middle(peak))
+		draws("error_peak", "median error", paper, peak)
 	}
 	if d.strategy {
 		for i, when := range []string{"before", "while", "after"} {
-			r.Table.Add(d.name, "probes_"+when, "probes per server", middle(probes[i]))
+			draws("probes_"+when, "probes per server", math.NaN(), probes[i])
 		}
 	}
 	r.Table.Add(d.name, "repetitions_counted", "runs", float64(len(before)))
@@ -151,13 +147,9 @@ func serverSlowdown(net *internet.Internet, o *trial.Options, r *report.Report) 
 	r.Table.Add("server", "error_peak", "error", slices.Max(errs[slowFrom:slowTo]))
 	r.Table.Add("server", "asked_less_after", "min", after(slowFrom, slowTo, func(m int) bool { return pace[m] > 1 }))
 	r.Series = append(r.Series, s)
-	marks := []report.Mark{{X: slowFrom, Label: "slow"}, {X: slowTo, Label: "as before"}}
 	r.Plots = append(r.Plots, report.Plot{
 		Name: "server-distance", Title: "Distance of a server slowed by " + strconv.Itoa(slowExtra/1000) + " s", X: "minutes", Y: "distance, ms", Lines: []report.Line{s.Line("distance", 1)},
-		Marks: marks,
-	}, report.Plot{
-		Name: "server-error", Title: "Coordinate error of the slowed server", X: "minutes", Y: "relative error", Lines: []report.Line{s.Line("error", 2)},
-		Marks: marks,
+		Marks: []report.Mark{{X: slowFrom, Label: "slow"}, {X: slowTo, Label: "as before"}},
 	})
 	return nil
 }

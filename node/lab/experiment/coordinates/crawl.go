@@ -101,7 +101,6 @@ func runCoordCrawl(ctx context.Context, o *trial.Options, r *report.Report, prog
 	r.Input("minutes", minutes)
 	r.Input("candidates", "all peers")
 	pages := report.Plot{Name: "pages", Title: "Pages of a crawl placed by coordinates", X: "minutes", Y: "pages"}
-	load := report.Plot{Name: "balance", Title: "Pages per peer of a crawl placed by coordinates", X: "% of peers, least busy first", Y: "pages"}
 	rows := crawlRows()
 	for i, row := range rows {
 		c, err := newCoordCrawl(net, o.Seed, peers, row)
@@ -117,9 +116,9 @@ func runCoordCrawl(ctx context.Context, o *trial.Options, r *report.Report, prog
 			progress(fmt.Sprintf("%s, minute %d", row.name, m+1), (float64(i)+float64(m+1)/float64(minutes))/float64(len(rows)))
 		}
 		c.table(r, i == 0 && peers == crawlPeers && minutes == crawlMinutes)
-		c.plot(r, &pages, &load)
+		c.plot(r, &pages)
 	}
-	r.Plots = append(r.Plots, pages, load)
+	r.Plots = append(r.Plots, pages)
 	return nil
 }
 
@@ -320,10 +319,9 @@ func (c *coordCrawl) table(r *report.Report, paper bool) {
 	add("balance_deviation", "fetches", 7440, report.Deviation(done))
 	add("balance", "max/mean", none, report.Spread(done))
 	add("estimates", "fetches", none, float64(st.asked))
-	add("requests_beyond_due", "requests", none, pages-float64(len(c.fetched)))
 }
 
-func (c *coordCrawl) plot(r *report.Report, pages, load *report.Plot) {
+func (c *coordCrawl) plot(r *report.Report, pages *report.Plot) {
 	s := report.Series{Name: c.name, Columns: []string{"minutes", "pages", "assigned_waiting", "assigned"}}
 	for m, v := range c.byMinute {
 		s.Rows = append(s.Rows, []float64{float64(m + 1), v[0], v[1], v[2]})
@@ -332,5 +330,4 @@ func (c *coordCrawl) plot(r *report.Report, pages, load *report.Plot) {
 	waiting.Dashed = true
 	pages.Lines = append(pages.Lines, s.Line(c.name, 1), waiting)
 	r.Series = append(r.Series, s)
-	load.Lines = append(load.Lines, report.Ranked(c.name, report.Ascending(c.done)))
 }

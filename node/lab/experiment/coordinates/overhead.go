@@ -30,23 +30,21 @@ func runCoordOverhead(ctx context.Context, o *trial.Options, r *report.Report, p
 		sum := sumOutcomes(outcomes[t])
 		row := thetaRow(theta)
 		r.Table.Compare(row, "updates_p50", "fetches per server", median[t], report.Quantile(sum.updates, 0.5))
+		r.Table.Within(report.NotCompared) // fitted
 		r.Table.Compare(row, "updates_p90", "fetches per server", within[t], report.Quantile(sum.updates, 0.9))
 		r.Table.Compare(row, "batches_at_bound", "%", bound[t], 100*float64(sum.atBound)/float64(sum.batches))
 		r.Table.Add(row, "seconds_p50", "s", report.Quantile(sum.took, 0.5))
 		servers := float64(len(sum.updates))
 		r.Table.Add(row, "messages_per_server", "messages", float64(sum.messages.asks+sum.messages.reports+sum.messages.assignments)/servers)
 		r.Table.Add(row, "bytes_per_server", "B", float64(sum.messages.bytes())/servers)
-		r.Table.Add(row, "requests_beyond_due", "requests", float64(sum.beyond))
-		line := report.Percentiles(row, 100, func(percent int) float64 { return report.Quantile(sum.updates, float64(percent)/100) })
-		s := report.NewSeries("updates-"+row, "percent_of_servers", line.Y)
-		s.Column("updates", line.X)
-		e := report.Series{Name: "error-" + row, Columns: []string{"minutes", "median_error"}}
+		updates.Lines = append(updates.Lines, report.Percentiles(row, 100, func(percent int) float64 { return report.Quantile(sum.updates, float64(percent)/100) }))
+		line := report.Line{Label: row}
 		for _, at := range outcomes[t][0].errs {
-			e.Rows = append(e.Rows, []float64{at[0], at[1]})
+			line.Add(at[0], at[1])
 		}
-		updates.Lines, errs.Lines = append(updates.Lines, line), append(errs.Lines, e.Line(row, 1))
-		r.Series = append(r.Series, s, e)
+		errs.Lines = append(errs.Lines, line)
 	}
+	r.Series = append(r.Series, report.SeriesOf("updates", "percent_of_servers", "_updates", updates.Lines))
 	r.Plots = append(r.Plots, updates, errs)
 	return costOfSeven(ctx, o, r)
 }
@@ -58,7 +56,6 @@ func sumOutcomes(sets []*coordOutcome) *coordOutcome {
 		sum.updates, sum.medians, sum.took = append(sum.updates, s.updates...), append(sum.medians, s.medians...), append(sum.took, s.took...)
 		sum.atBound += s.atBound
 		sum.batches += s.batches
-		sum.beyond += s.beyond
 		sum.messages.add(&s.messages)
 	}
 	for _, values := range [][]float64{sum.updates, sum.medians, sum.took} {

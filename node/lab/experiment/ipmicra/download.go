@@ -23,7 +23,7 @@ var Download = trial.Experiment{
 	Long: `IPMicra (Papapetrou and Samaras 2004; papers 2.6): 4 distant crawlers (--peers) place 1,000 sites, and the chosen one downloads a page of each. A download takes
 connect, request, slow start and the server's time, which differs by server and request. Rows are the farthest crawler, a random one, and IPMicra with thresholds of 25
 to 125 ms. In brute force all crawlers probe every site; oracle is the fastest download, known in advance. ipmicra-50-head probes by HTTP HEAD, which includes the
-server's time; the other rows probe by connect. Figures are means of 20 repeats with other crawlers and sites. All sites are judged; held_back is a random half of them.
+server's time; the other rows probe by connect. Figures are medians of 20 repeats with other crawlers and sites.
 
 rtt_of_random is the mean round trip to the worker, relative to that of a random crawler. Without server time a page of any size takes a number of round trips that
 depends on its size alone. So no mix of sizes gives a smaller download_of_random than brute force's rtt_of_random: the paper's tenth requires sites that are ten times
@@ -142,15 +142,14 @@ func (d *downloadRun) once(ctx context.Context, rnd *rand.Rand) error {
 		return err
 	}
 	p := newPages(rnd, scene)
-	held := rnd.Perm(len(scene.sites))[:len(scene.sites)/2]
 	scene.describe(d.found.row("sites"))
 	p.random = scene.drawn(rnd)
-	d.judge("worst", p, scene.farthest(), held)
-	d.judge("random", p, p.random, held)
+	d.judge("worst", p, scene.farthest())
+	d.judge("random", p, p.random)
 	place := func(name string, s placement.Strategy, probe func(int, int) time.Duration) error {
 		all, err := scene.placeAll(ctx, s, probe)
 		if err == nil {
-			d.judge(name, p, all, held)
+			d.judge(name, p, all)
 		}
 		return err
 	}
@@ -166,8 +165,8 @@ func (d *downloadRun) once(ctx context.Context, rnd *rand.Rand) error {
 	if err := place("ipmicra-50-probe-sole", ipmicra.Machine{Tree: d.tree, ProbeSole: true}.Strategy(), scene.ping); err != nil {
 		return err
 	}
-	d.judge("brute-force", p, scene.everybody(), held)
-	d.judge("oracle", p, scene.fixed(func(site int) int { return smallest(p.took[site]) }, 0), held)
+	d.judge("brute-force", p, scene.everybody())
+	d.judge("oracle", p, scene.fixed(func(site int) int { return smallest(p.took[site]) }, 0))
 	row := d.found.row("smallest-probe")
 	row.add("connect_is_fastest", agreement(scene.rtt, p.took))
 	row.add("head_is_fastest", agreement(p.head, p.took))
@@ -190,17 +189,11 @@ func agreement(probe, took [][]time.Duration) float64 {
 	return 100 * float64(same) / float64(len(probe))
 }
 
-// times returns those of the sites as placed, in ms, sorted; of some sites, or of all.
-func times(by [][]time.Duration, all []placed, of []int) []float64 {
-	var out []float64
-	add := func(i int) { out = append(out, by[i][all[i].worker].Seconds()*1000) }
-	if of == nil {
-		for i := range all {
-			add(i)
-		}
-	}
-	for _, i := range of {
-		add(i)
+// times returns those of the sites as placed, in ms, sorted.
+func times(by [][]time.Duration, all []placed) []float64 {
+	out := make([]float64, len(all))
+	for i := range all {
+		out[i] = by[i][all[i].worker].Seconds() * 1000
 	}
 	slices.Sort(out)
 	return out
@@ -208,12 +201,12 @@ func times(by [][]time.Duration, all []placed, of []int) []float64 {
 
 // ofRandom returns the mean time relative to that of a random crawler.
 func (p *pages) ofRandom(by [][]time.Duration, all []placed) float64 {
-	return report.Mean(times(by, all, nil)) / report.Mean(times(by, p.random, nil))
+	return report.Mean(times(by, all)) / report.Mean(times(by, p.random))
 }
 
-func (d *downloadRun) judge(name string, p *pages, all []placed, held []int) {
+func (d *downloadRun) judge(name string, p *pages, all []placed) {
 	row := d.found.row(name)
-	ms := times(p.took, all, nil)
+	ms := times(p.took, all)
 	row.add("download_mean", report.Mean(ms))
 	row.add("download_p50", ms[len(ms)/2])
 	row.add("download_p90", ms[len(ms)*9/10])
@@ -221,7 +214,6 @@ func (d *downloadRun) judge(name string, p *pages, all []placed, held []int) {
 	row.add("rtt_of_random", p.ofRandom(p.rtt, all))
 	row.add("optimal", share(all, func(*placed) bool { return true }, (*placed).optimal))
 	row.add("probes_per_site", probesEach(all))
-	row.add("download_mean_held_back", report.Mean(times(p.took, all, held)))
 	d.all[name] = append(d.all[name], ms...)
 }
 
@@ -235,25 +227,17 @@ func downloadTable(r *report.Report, found *probesRows, peers int) {
 	}
 	units := map[string]string{
 		"download_mean": "ms", "download_p50": "ms", "download_p90": "ms", "download_of_random": "of random's time", "rtt_of_random": "of random's round trip", "probes_per_site": "probes",
-		"download_mean_held_back": "ms", "judged_and_trained": "sites", "tree_height": "levels",
+		"judged_and_trained": "sites", "tree_height": "levels",
 	}
-	found.table(r, paper, units, map[string]bool{"download_mean": true})
+	found.table(r, paper, units)
 }
 
-// downloadPlot shows the distribution of download times, and the means as bars.
+// downloadPlot shows the distribution of download times.
 func downloadPlot(r *report.Report, d *downloadRun) {
 	spread := report.Plot{Name: "downloads", Title: fmt.Sprintf("Download time of a page, %d crawlers", d.peers), X: "download time, ms", Y: "% of sites", LogX: true, YMax: 100}
-	bars := report.Plot{Name: "download-means", Title: "Mean download time of a page", Y: "download time, ms"}
-	names := []string{"worst", "random", "ipmicra-50", "ipmicra-25", "brute-force", "oracle"}
-	for _, name := range names {
+	for _, name := range []string{"worst", "random", "ipmicra-50", "ipmicra-25", "brute-force", "oracle"} {
 		ms := slices.Sorted(slices.Values(d.all[name]))
 		spread.Lines = append(spread.Lines, report.Percentiles(name, 99, func(percent int) float64 { return ms[len(ms)*percent/100] }))
-		mean, _ := d.found.rows[name].mean("download_mean")
-		bars.Groups = append(bars.Groups, name)
-		if len(bars.Bars) == 0 {
-			bars.Bars = []report.Bars{{}}
-		}
-		bars.Bars[0].Values = append(bars.Bars[0].Values, mean)
 	}
-	r.Series, r.Plots = append(r.Series, report.SeriesOf("downloads", "percent", "_ms", spread.Lines)), append(r.Plots, spread, bars)
+	r.Series, r.Plots = append(r.Series, report.SeriesOf("downloads", "percent", "_ms", spread.Lines)), append(r.Plots, spread)
 }

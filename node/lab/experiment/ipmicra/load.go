@@ -37,7 +37,7 @@ Rows rebuild: the registries' ranges change after 650 sites. The ranges concerne
 removed if it lies in another, which gets its addresses. A tenth gets a new range of another organization in its first half. Row changed has the numbers. The other 350 sites
 are judged without a change, with the tree rebuilt (rebuild), and with no records (empty). restart rebuilds the tree without its predecessor, as after a restart of all peers.
 
-Figures are means of five draws of crawlers, sites and changes; figures named _spread are the largest of the five minus the smallest. Sites without an address are in no
+Figures are medians of five draws of crawlers, sites and changes. Sites without an address are in no
 range, so no subnet moves. Rows rebuild need ranges, rows -scattered 200 organizations.`,
 	Run: runIPMicraLoad,
 }
@@ -77,7 +77,7 @@ func runIPMicraLoad(ctx context.Context, o *trial.Options, r *report.Report, pro
 			return err
 		}
 	}
-	p.found.spreadTable(r)
+	p.found.loadTable(r)
 	return nil
 }
 
@@ -331,8 +331,8 @@ func changed(rnd *rand.Rand, networks []registry.Network, row *collected) []regi
 	return out
 }
 
-// spreadTable writes means over the draws, and the spread (largest minus smallest) of each.
-func (p *probesRows) spreadTable(r *report.Report) {
+// loadTable writes the medians over the draws.
+func (p *probesRows) loadTable(r *report.Report) {
 	units := map[string]string{
 		"lost": "ms mean", "lost_at_best": "ms mean", "moved": "subnets", "moved_pages": "% of pages", "left_over": "% of pages", "overloaded": "crawlers", "judged_and_trained": "sites",
 		"probes_per_site": "probes", "probes_in_changed": "probes", "ranges": "ranges", "split": "ranges", "gone": "ranges", "new": "ranges",
@@ -348,11 +348,7 @@ func (p *probesRows) spreadTable(r *report.Report) {
 			if (name == leastVariance || name == leastVariance+scattered) && metric == "optimal" {
 				said = paperOptimal
 			}
-			unit := cmp.Or(units[metric], "%")
-			r.Table.Compare(name, metric, unit, said, report.Mean(values))
-			if spread := slices.Max(values) - slices.Min(values); spread > leastSpread {
-				r.Table.Add(name, metric+"_spread", unit, spread)
-			}
+			r.Table.Drawn(name, metric, cmp.Or(units[metric], "%"), said, values)
 		}
 	}
 }

@@ -19,8 +19,7 @@ var Probes = trial.Experiment{
 	About: "IPMicra: probes per site, and share of sites at their nearest crawler",
 	Long: `IPMicra (Papapetrou and Samaras 2004; papers 2.6): 12 crawlers (--peers) place 1,000 sites in sequence; the last 350 are judged. Rows ipmicra-T are the paper's delegation with a threshold
 of T ms. Other rows are brute force (all probe every site), a random and the farthest crawler. optimal is the share of sites whose worker is within 1 ms of the smallest round trip.
-optimal_exact counts only the smallest itself. optimal_held_back covers a random half of the judged sites. No parameter was fitted, so it differs by chance only. Figures are means of 20
-repeats with other crawlers and sites; spread_ figures are standard deviations. Row ipmicra-50-probe-sole changes one rule: the only worker of an organization is probed before it gets
+Figures are medians of 20 repeats with other crawlers and sites. Row ipmicra-50-probe-sole changes one rule: the only worker of an organization is probed before it gets
 another of its ranges. All crawlers are candidates, as in the paper.
 
 ipmicra-50 and ipmicra-25 have fewer probes and fewer optimal sites than the paper. Three in four sites here belong to clouds or hosting companies with data centers in many places. The
@@ -79,7 +78,6 @@ func (p *ipmicraRuns) probes(ctx context.Context, rnd *rand.Rand) error {
 		return err
 	}
 	train := len(sites) * probesTrain / probesSites
-	held := rnd.Perm(len(sites) - train)[:(len(sites)-train)/2]
 	scene.describe(found.row("sites"))
 	for _, t := range thresholds {
 		all, err := scene.placeAll(ctx, ipmicra.New(tree, time.Duration(t)*time.Millisecond), scene.ping)
@@ -87,7 +85,7 @@ func (p *ipmicraRuns) probes(ctx context.Context, rnd *rand.Rand) error {
 			return err
 		}
 		row := found.row(fmt.Sprintf("ipmicra-%d", t))
-		judge(row, all, train, held)
+		judge(row, all, train)
 		judgeWays(row, all, train)
 		if t == 50 {
 			found.learnt(p.peers, all)
@@ -98,11 +96,11 @@ func (p *ipmicraRuns) probes(ctx context.Context, rnd *rand.Rand) error {
 	if err != nil {
 		return err
 	}
-	judge(found.row("ipmicra-50-probe-sole"), all, train, held)
+	judge(found.row("ipmicra-50-probe-sole"), all, train)
 	judgeWays(found.row("ipmicra-50-probe-sole"), all, train)
-	judge(found.row("brute-force"), scene.everybody(), train, held)
-	judge(found.row("random"), scene.drawn(rnd), train, held)
-	judge(found.row("worst"), scene.farthest(), train, held)
+	judge(found.row("brute-force"), scene.everybody(), train)
+	judge(found.row("random"), scene.drawn(rnd), train)
+	judge(found.row("worst"), scene.farthest(), train)
 	if err := p.scattered(ctx, rnd, crawlers, sites); err != nil {
 		return err
 	}
@@ -170,12 +168,11 @@ func (p *ipmicraRuns) scattered(ctx context.Context, rnd *rand.Rand, crawlers, s
 		return err
 	}
 	train := len(alone) * probesTrain / probesSites
-	held := rnd.Perm(len(alone) - train)[:(len(alone)-train)/2]
 	scene, err := p.scene(crawlers, alone)
 	if err != nil {
 		return err
 	}
-	if err := scene.judgeThresholds(ctx, &p.found, scattered, train, held); err != nil || p.net.Size() > 0 {
+	if err := scene.judgeThresholds(ctx, &p.found, scattered, train); err != nil || p.net.Size() > 0 {
 		return err
 	}
 	for _, far := range []struct {
@@ -188,7 +185,7 @@ func (p *ipmicraRuns) scattered(ctx context.Context, rnd *rand.Rand, crawlers, s
 		if scene, err = p.scene(crawlers, alone); err != nil {
 			return err
 		}
-		if err := scene.judgeThresholds(ctx, &p.found, far.suffix, train, held); err != nil {
+		if err := scene.judgeThresholds(ctx, &p.found, far.suffix, train); err != nil {
 			return err
 		}
 	}
@@ -205,14 +202,14 @@ const (
 )
 
 // judgeThresholds places the sites with each threshold.
-func (c *ipmicraScene) judgeThresholds(ctx context.Context, found *probesRows, suffix string, train int, held []int) error {
+func (c *ipmicraScene) judgeThresholds(ctx context.Context, found *probesRows, suffix string, train int) error {
 	for _, t := range thresholds {
 		all, err := c.placeAll(ctx, ipmicra.New(c.tree, time.Duration(t)*time.Millisecond), c.ping)
 		if err != nil {
 			return err
 		}
 		row := found.row(fmt.Sprintf("ipmicra-%d%s", t, suffix))
-		judge(row, all, train, held)
+		judge(row, all, train)
 		judgeWays(row, all, train)
 	}
 	return nil
@@ -242,21 +239,12 @@ func (c *ipmicraScene) describe(row *collected) {
 }
 
 // judge evaluates the sites after the training ones.
-func judge(row *collected, all []placed, train int, held []int) {
+func judge(row *collected, all []placed, train int) {
 	judged := all[train:]
 	each := func(*placed) bool { return true }
-	exact := func(p *placed) bool { return p.excess == 0 }
 	row.add("optimal", share(judged, each, (*placed).optimal))
 	row.add("probes_per_site", probesEach(judged))
 	row.add("excess_of_others", excessOfOthers(judged))
-	row.add("optimal_exact", share(judged, each, exact))
-	row.add("probes_per_site_all", probesEach(all))
-	back := make([]placed, 0, len(held))
-	for _, i := range held {
-		back = append(back, judged[i])
-	}
-	row.add("optimal_held_back", share(back, each, (*placed).optimal))
-	row.add("probes_per_site_held_back", probesEach(back))
 }
 
 // judgeWays adds the share of each way to find a worker, and its share of optimal sites.
@@ -309,8 +297,8 @@ func line(y []float64) (at, slope float64) {
 
 // units of the metrics.
 var probesUnits = map[string]string{
-	"optimal": "% of sites", "probes_per_site": "probes", "excess_of_others": "ms mean", "probes_per_site_all": "probes",
-	"probes_per_site_held_back": "probes", "probes_where_probed": "probes", "judged_and_trained": "sites", "tree_height": "levels", "probes_first": "probes per site", "probes_last": "probes per site",
+	"optimal": "% of sites", "probes_per_site": "probes", "excess_of_others": "ms mean",
+	"probes_where_probed": "probes", "judged_and_trained": "sites", "tree_height": "levels", "probes_first": "probes per site", "probes_last": "probes per site",
 	"trend": "probes per site, per 100 sites",
 }
 
@@ -330,8 +318,7 @@ func probesTable(r *report.Report, found *probesRows, peers int) {
 	if peers != probesCrawlers {
 		paper = nil
 	}
-	spread := map[string]bool{"optimal": true, "probes_per_site": true, "probes_first": true, "probes_last": true, "trend": true}
-	found.table(r, paper, probesUnits, spread)
+	found.table(r, paper, probesUnits)
 }
 
 // learningWindow is the number of sites averaged in the learning curve, as in the paper.
@@ -376,8 +363,8 @@ func probesPlots(r *report.Report, found *probesRows, peers int) {
 			if row == nil {
 				break
 			}
-			probes, _ := row.mean("probes_per_site")
-			optimal, _ := row.mean("optimal")
+			probes := row.median("probes_per_site")
+			optimal := row.median("optimal")
 			l.Add(probes, optimal)
 		}
 		if len(l.X) > 0 {

@@ -75,12 +75,9 @@ func (p *probesRows) row(name string) *collected {
 	return p.rows[name]
 }
 
-// leastSpread is the smallest deviation that is not a rounding error.
-const leastSpread = 1e-9
-
-// table writes means beside the paper's figures, and the deviations of those in spread. Metrics
-// without a unit are shares of the sites.
-func (p *probesRows) table(r *report.Report, paper map[string]map[string]float64, units map[string]string, spread map[string]bool) {
+// table writes medians of the draws beside the paper's figures. Metrics without a unit are shares
+// of the sites.
+func (p *probesRows) table(r *report.Report, paper map[string]map[string]float64, units map[string]string) {
 	for _, name := range p.order {
 		row := p.rows[name]
 		for _, metric := range row.order {
@@ -88,17 +85,12 @@ func (p *probesRows) table(r *report.Report, paper map[string]map[string]float64
 			if !ok {
 				unit = "% of sites"
 			}
-			mean, deviation := row.mean(metric)
-			if math.IsNaN(mean) {
-				continue
-			}
 			said, ok := paper[name][metric]
 			if !ok {
 				said = math.NaN()
 			}
-			r.Table.Compare(name, metric, unit, said, mean)
-			if spread[metric] && deviation > leastSpread {
-				r.Table.Add(name, "spread_"+metric, unit, deviation)
+			if len(row.values[metric]) > 0 {
+				r.Table.Drawn(name, metric, unit, said, row.values[metric])
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
+	"github.com/apoidea/apoidea/node/lab/experiment/report"
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
@@ -143,20 +144,8 @@ func (c *collected) add(metric string, v float64) {
 	}
 }
 
-// mean returns the mean of all repeats and their standard deviation; NaN without any.
-func (c *collected) mean(metric string) (mean, deviation float64) {
-	values := c.values[metric]
-	if len(values) == 0 {
-		return math.NaN(), math.NaN()
-	}
-	for _, v := range values {
-		mean += v / float64(len(values))
-	}
-	for _, v := range values {
-		deviation += (v - mean) * (v - mean) / float64(max(1, len(values)-1))
-	}
-	return mean, math.Sqrt(deviation)
-}
+// median returns the median of all repeats; NaN without any.
+func (c *collected) median(metric string) float64 { return report.Median(c.values[metric]) }
 
 // share returns a share in percent; NaN of nothing.
 func share(all []placed, of, is func(*placed) bool) float64 {

@@ -31,13 +31,13 @@ Plain rows work as in a live ring: the candidates of a host are its owner and th
 from what they exchange. ipmicra's records are stored at ring owners. adaptive's samples go to the leaf set every second and on around the ring. Up to
 4 peers beyond the leaf set are its candidates if samples show that they are nearer. Rows -all follow the papers: all peers are candidates and share
 one memory. With up to 17 peers the candidates are the same. adaptive-blind is adaptive without site addresses, adaptive-alone adaptive without those
-samples. oracle is the nearest leaf peer, oracle-all the nearest peer. optimal_of_all and excess_of_all_ms compare with the nearest of all peers.
+samples. oracle is the nearest leaf peer, oracle-all the nearest peer.
 
 owner hashes hosts to peers, like crawlers without location (UbiCrawler, BUbiNG). oracle-all is a central assignment with full knowledge.
 
 optimal_unseen and probes_unseen train on the sites of a random half of the places. They judge sites of the other half that are not within 1 ms of a
 training site; adaptive does not learn from these. Each node of a matrix is a site; with fewer than 200 nodes, or with --sites, several sites share a
-node. Figures are means over five draws of peers and sites; figures named _spread are the largest of the five minus the smallest.
+node. Figures are medians of five draws of peers and sites.
 
 Papers: 2.6, 3.7 (definitions of coverage, overlap, communication and balance), 5.`,
 	Run: func(ctx context.Context, o *trial.Options, r *report.Report, progress trial.Progress) error {
@@ -144,22 +144,13 @@ func runPlacements(ctx context.Context, worlds []*placementWorld, progress trial
 	})
 }
 
-// means over the repeats of a figure.
-func (p *placementRuns) mean(of func(*placementRun) float64) float64 {
+// draws returns a figure of each repeat.
+func (p *placementRuns) draws(of func(*placementRun) float64) []float64 {
 	values := make([]float64, len(p.runs))
 	for i, r := range p.runs {
 		values[i] = of(r)
 	}
-	return report.Mean(values)
-}
-
-// spread returns the largest minus the smallest of a figure over the draws.
-func (p *placementRuns) spread(of func(*placementRun) float64) float64 {
-	least, most := math.Inf(1), math.Inf(-1)
-	for _, r := range p.runs {
-		least, most = min(least, of(r)), max(most, of(r))
-	}
-	return most - least
+	return values
 }
 
 func placementTable(r *report.Report, all []placementRuns) {
@@ -176,7 +167,7 @@ func placementTable(r *report.Report, all []placementRuns) {
 	for i := range all {
 		p := &all[i]
 		add := func(metric, unit string, of func(*placementRun) float64) {
-			r.Table.Add(p.row.name, metric, unit, p.mean(of))
+			r.Table.Drawn(p.row.name, metric, unit, math.NaN(), p.draws(of))
 		}
 		judged := func(metric, unit string, of func(*hostRun) float64) {
 			add(metric, unit, func(r *placementRun) float64 { return over(r.judged(), of) })
@@ -187,23 +178,13 @@ func placementTable(r *report.Report, all []placementRuns) {
 		add("optimal", "share", (*placementRun).optimal)
 		add("probes_per_site", "probes", (*placementRun).probesEach)
 		add("excess_ms", "ms", (*placementRun).excessEach)
-		add("optimal_of_all", "share", (*placementRun).ofAll)
-		add("excess_of_all_ms", "ms", (*placementRun).excessOfAll)
-		spread := func(metric, unit string, of func(*placementRun) float64) {
-			r.Table.Add(p.row.name, metric+"_spread", unit, p.spread(of))
-		}
-		spread("optimal", "share", (*placementRun).optimal)
-		spread("probes_per_site", "probes", (*placementRun).probesEach)
-		spread("excess_ms", "ms", (*placementRun).excessEach)
-		// IPMicra's own figures at 50 ms: 261 of 350 sites with 1,048 probes (papers 2.6), counted
-		// exactly.
+		// IPMicra's own figures at 50 ms: 261 of 350 sites with 1,048 probes (papers 2.6).
+		optimal, probes := math.NaN(), math.NaN()
 		if p.row.paper {
-			r.Table.Compare(p.row.name, "optimal_judged", "share", 261.0/350, p.mean(func(r *placementRun) float64 { return over(r.judged(), (*hostRun).optimal) }))
-			r.Table.Compare(p.row.name, "probes_judged", "probes", 1048.0/350, p.mean(func(r *placementRun) float64 { return over(r.judged(), (*hostRun).asked) }))
-		} else {
-			judged("optimal_judged", "share", (*hostRun).optimal)
-			judged("probes_judged", "probes", (*hostRun).asked)
+			optimal, probes = 261.0/350, 1048.0/350
 		}
+		r.Table.Drawn(p.row.name, "optimal_judged", "share", optimal, p.draws(func(r *placementRun) float64 { return over(r.judged(), (*hostRun).optimal) }))
+		r.Table.Drawn(p.row.name, "probes_judged", "probes", probes, p.draws(func(r *placementRun) float64 { return over(r.judged(), (*hostRun).asked) }))
 		if p.row.learns {
 			first("optimal_first", "share", (*hostRun).optimal)
 			first("probes_first", "probes", (*hostRun).asked)
@@ -212,14 +193,16 @@ func placementTable(r *report.Report, all []placementRuns) {
 		fetched := func(metric, unit string, of func(*placementRun) int) {
 			add(metric, unit, func(r *placementRun) float64 { return float64(of(r)) / float64(r.fetches) })
 		}
-		judged("optimal_exact", "share", func(h *hostRun) float64 { return truth(h.excess() == 0) })
 		if p.row.learns && !p.row.all {
-			r.Table.Add(p.row.name, "optimal_unseen", "share", report.Mean(p.unseen))
-			r.Table.Add(p.row.name, "probes_unseen", "probes", report.Mean(p.unseenProbes))
+			r.Table.Drawn(p.row.name, "optimal_unseen", "share", math.NaN(), p.unseen)
+			r.Table.Drawn(p.row.name, "probes_unseen", "probes", math.NaN(), p.unseenProbes)
 		}
 		judged("estimating_fetches", "fetches/site", func(h *hostRun) float64 { return float64(h.estimating) })
-		add("download_p50_ms", "ms", func(r *placementRun) float64 { return r.download(0.5) })
-		add("download_p90_ms", "ms", func(r *placementRun) float64 { return r.download(0.9) })
+		add("download_p50_ms", "ms", func(r *placementRun) float64 { return quantile(r.took, 0.5) })
+		add("download_p90_ms", "ms", func(r *placementRun) float64 { return quantile(r.took, 0.9) })
+		if p.row.estimates {
+			add("download_p90_placed_ms", "ms", func(r *placementRun) float64 { return quantile(r.placed, 0.9) })
+		}
 		add("download_mean_ms", "ms", (*placementRun).downloadMean)
 		add("download_of_oracle", "of the oracle's mean time", func(r *placementRun) float64 { return r.downloadMean() / best[r.w][p.row.candidates()] })
 		judged("placed_after_ms", "ms", func(h *hostRun) float64 { return h.after.Seconds() * 1000 })
@@ -237,23 +220,13 @@ func placementTable(r *report.Report, all []placementRuns) {
 var (
 	scatterRows = []string{worlds.Oracle, "adaptive", "ipmicra", "geo", "coordinates", "random", "rtt", "adaptive-blind"}
 	timesRows   = []string{worlds.Oracle, "adaptive", "ipmicra", "geo", "coordinates", "random", "worst"}
-	loadRows    = []string{worlds.Oracle, "adaptive", "ipmicra", "geo", "coordinates", "random", "owner"}
 )
 
-// placementPlots shows optimal sites by probes, download times, and the work per peer.
+// placementPlots shows optimal sites by probes, and download times.
 func placementPlots(r *report.Report, all []placementRuns) {
 	scatter := report.Plot{Name: "optimal-probes", Title: "Optimal sites by probes, one dot per draw", X: "probes per site", Y: "% of sites at their nearest candidate", YMin: 0, YMax: 103}
 	times := report.Plot{Name: "download-times", Title: "Downloads of the judged sites", X: "download time, ms", Y: "% of downloads finished", LogX: true, YMin: 0, YMax: 100}
-	loads := report.Plot{Name: "balance", Title: "Share of pages per peer", X: "peer, busiest first", Y: "% of all pages"}
-	points := report.Series{Name: "strategies", Columns: []string{"row", "probes_per_site", "optimal_pct", "download_p50_ms", "download_p90_ms"}}
-	for i := range all {
-		p := &all[i]
-		points.Names = append(points.Names, p.row.name)
-		points.Rows = append(points.Rows, []float64{
-			float64(i), p.mean((*placementRun).probesEach), 100 * p.mean((*placementRun).optimal),
-			p.mean(func(r *placementRun) float64 { return r.download(0.5) }), p.mean(func(r *placementRun) float64 { return r.download(0.9) }),
-		})
-	}
+	var placed report.Line
 	for _, p := range named(all, scatterRows) {
 		dots := report.Line{Label: p.row.name, Dots: true}
 		for _, run := range p.runs {
@@ -262,24 +235,16 @@ func placementPlots(r *report.Report, all []placementRuns) {
 		scatter.Lines = append(scatter.Lines, dots)
 	}
 	for _, p := range named(all, timesRows) {
-		line := report.Percentiles(p.row.name, 99, func(percent int) float64 { return p.runs[0].download(float64(percent) / 100) })
+		line := report.Percentiles(p.row.name, 99, func(percent int) float64 { return quantile(p.runs[0].took, float64(percent)/100) })
 		line.Dashed = p.row.name == worlds.Oracle
 		times.Lines = append(times.Lines, line)
-	}
-	for _, p := range named(all, loadRows) {
-		descending := p.runs[0].loads()
-		slices.Reverse(descending)
-		bars, total := report.Bars{Label: p.row.name}, report.Sum(descending)
-		for _, v := range descending {
-			bars.Values = append(bars.Values, 100*v/total)
+		if p.row.estimates {
+			placed = report.Percentiles(p.row.name+", by the worker", 99, func(percent int) float64 { return quantile(p.runs[0].placed, float64(percent)/100) })
 		}
-		loads.Bars = append(loads.Bars, bars)
 	}
-	for k := range all[0].runs[0].loads() {
-		loads.Groups = append(loads.Groups, fmt.Sprint(k+1))
-	}
-	r.Plots = append(r.Plots, scatter, times, loads)
-	r.Series = append(r.Series, points)
+	placed.Dashed = true
+	times.Lines = append(times.Lines, placed)
+	r.Plots = append(r.Plots, scatter, times)
 }
 
 // named returns the existing rows of these names, in order.

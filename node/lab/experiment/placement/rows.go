@@ -28,6 +28,8 @@ type placementRow struct {
 	learns bool
 	// paper has figures for it.
 	paper bool
+	// estimates: pages that estimators fetch precede the choice of a worker.
+	estimates bool
 	// keyed: a site needs some address as key, even one without information.
 	keyed bool
 	fleet func(w *placementWorld, all bool) (*fleet, error)
@@ -69,7 +71,7 @@ func placementRows(w *placementWorld) []placementRow {
 	kinds := []placementRow{
 		{name: "rtt", fleet: shared(func(*placementWorld) placement.Strategy { return placement.RTT{} })},
 		{name: "ipmicra", fleet: ipmicraFleet, learns: true, paper: true},
-		{name: "coordinates", fleet: coordinatesFleet, keyed: true},
+		{name: "coordinates", fleet: coordinatesFleet, keyed: true, estimates: true},
 		{name: "geo", fleet: shared(func(w *placementWorld) placement.Strategy { return &placement.Geo{Locator: w} })},
 		{name: "random", fleet: shared(func(*placementWorld) placement.Strategy { return placement.Random{} })},
 		{name: "worst", fleet: shared(func(*placementWorld) placement.Strategy { return placement.Worst{} })},

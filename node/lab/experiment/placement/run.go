@@ -59,8 +59,9 @@ type placementRun struct {
 	hosts    []hostRun
 	left     int // hosts that are not done
 	pairs    map[[2]int]int
-	load     []int // pages by peer
-	took     []time.Duration
+	load     []int           // pages by peer
+	took     []time.Duration // of the judged sites
+	placed   []time.Duration // of them, by workers that are no estimators
 	messages int
 	bytes    int
 	sent     int // URLs, to workers that are not the owner
@@ -318,6 +319,9 @@ func (r *placementRun) fetch(h *hostRun, urls int) {
 		r.load[h.worker]++
 		if h.number >= r.w.trains {
 			r.took = append(r.took, took)
+			if h.settled {
+				r.placed = append(r.placed, took)
+			}
 		}
 		if r.clock.Elapsed()-placementWarmUp-s.found <= time.Duration(s.pages)*politeness*3/2+dueFor {
 			r.onTime++
@@ -381,32 +385,20 @@ func (h *hostRun) optimal() float64  { return truth(h.excess() <= worlds.Within)
 func (h *hostRun) asked() float64    { return float64(h.probes) }
 func (h *hostRun) excessMS() float64 { return h.excess().Seconds() * 1000 }
 
-// fromBest is the round trip of the worker above that of the nearest of all peers.
-func (r *placementRun) fromBest(h *hostRun) time.Duration {
-	_, least := h.site.nearest(r.w.candidates(h.site, true))
-	return h.site.rtt[h.assigned] - least
-}
-
-// ofAll is the share of sites whose worker is as near as the nearest peer.
-func (r *placementRun) ofAll() float64 {
-	return over(r.hosts, func(h *hostRun) float64 { return truth(r.fromBest(h) <= worlds.Within) })
-}
-
-func (r *placementRun) excessOfAll() float64 {
-	return over(r.hosts, func(h *hostRun) float64 { return r.fromBest(h).Seconds() * 1000 })
-}
-
 // Metrics of all sites, training included.
 func (r *placementRun) optimal() float64    { return over(r.hosts, (*hostRun).optimal) }
 func (r *placementRun) probesEach() float64 { return over(r.hosts, (*hostRun).asked) }
 func (r *placementRun) excessEach() float64 { return over(r.hosts, (*hostRun).excessMS) }
 
-// download returns a quantile of the download times of the judged sites, in ms.
-func (r *placementRun) download(share float64) float64 {
-	if !slices.IsSorted(r.took) {
-		slices.Sort(r.took)
+// quantile returns a quantile of download times, which it sorts, in ms; NaN of none.
+func quantile(took []time.Duration, share float64) float64 {
+	if len(took) == 0 {
+		return math.NaN()
 	}
-	return r.took[int(share*float64(len(r.took)-1))].Seconds() * 1000
+	if !slices.IsSorted(took) {
+		slices.Sort(took)
+	}
+	return took[int(share*float64(len(took)-1))].Seconds() * 1000
 }
 
 // downloadMean returns the mean download time of the judged sites, in ms.

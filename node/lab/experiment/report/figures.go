@@ -50,6 +50,23 @@ func Quantile(ascending []float64, p float64) float64 {
 	return ascending[int(p*float64(len(ascending)-1)+0.5)]
 }
 
+// Median returns the median of values; NaN for none.
+func Median(values []float64) float64 { return interpolated(slices.Sorted(slices.Values(values)), 0.5) }
+
+// interpolated returns the p-quantile of ascending values, between two of them if needed; NaN for
+// none.
+func interpolated(ascending []float64, p float64) float64 {
+	if len(ascending) == 0 {
+		return math.NaN()
+	}
+	whole, part := math.Modf(p * float64(len(ascending)-1))
+	at := ascending[int(whole)]
+	if part > 0 {
+		at += part * (ascending[int(whole)+1] - at)
+	}
+	return at
+}
+
 // Ascending returns counts as values in ascending order.
 func Ascending(counts []int) []float64 {
 	out := make([]float64, len(counts))
@@ -66,15 +83,6 @@ func Percentiles(label string, last int, at func(percent int) float64) Line {
 	l := Line{Label: label}
 	for percent := 1; percent <= last; percent++ {
 		l.Add(at(percent), float64(percent))
-	}
-	return l
-}
-
-// Ranked returns the line of ascending values over their rank in percent.
-func Ranked(label string, ascending []float64) Line {
-	l := Line{Label: label}
-	for i, v := range ascending {
-		l.Add(100*float64(i+1)/float64(len(ascending)), v)
 	}
 	return l
 }

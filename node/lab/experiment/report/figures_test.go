@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -30,32 +31,64 @@ func TestFigures(t *testing.T) {
 	if got := Ascending([]int{3, 1, 2}); !slices.Equal(got, []float64{1, 2, 3}) {
 		t.Errorf("ascending %v", got)
 	}
-	if l := Ranked("peers", values); !slices.Equal(l.X, []float64{25, 50, 75, 100}) || !slices.Equal(l.Y, values) {
-		t.Errorf("ranked %+v", l)
-	}
 	if l := Percentiles("times", 2, func(percent int) float64 { return 10 * float64(percent) }); !slices.Equal(l.X, []float64{10, 20}) || !slices.Equal(l.Y, []float64{1, 2}) {
 		t.Errorf("percentiles %+v", l)
 	}
 }
 
-func TestBriefTable(t *testing.T) {
-	var short, long Table
-	short.Add("a", "m", "", 1)
-	for row := range 10 {
-		for metric := range 10 {
-			paper := math.NaN()
-			if row == 3 && metric == 7 {
-				paper = 5
-			}
-			long.Compare(fmt.Sprint("row", row), fmt.Sprint("metric", metric), "", paper, 1)
+func TestBrief(t *testing.T) {
+	var none, some, many Table
+	for i := range 4 {
+		none.Add("a", fmt.Sprint("metric", i), "s", 1)
+	}
+	if got := none.Brief(); got != "0 figures of papers: 0 reached, 0 missed, 0 not comparable\na: metric0 1 s; metric1 1 s; metric2 1 s\n" {
+		t.Errorf("without a paper:\n%s", got)
+	}
+	some.Add("a", "other", "", 1)
+	some.Compare("a", "near", "s", 100, 90)
+	some.Compare("a", "far", "s", 100, 89.9)
+	some.Compare("b", "unknown", "s", 100, math.NaN())
+	if got := some.Brief(); got != "3 figures of papers: 1 reached, 1 missed, 1 not comparable\na: near 90 s (paper 100: reached); far 89.900 s (paper 100: missed)\nb: unknown - s (paper 100: not comparable)\n" {
+		t.Errorf("with a paper:\n%s", got)
+	}
+	for i := range 20 {
+		many.Compare(fmt.Sprint("row", i), "m", "", 1, 1)
+	}
+	if got := many.Brief(); strings.Count(got, "\n") != 10 || !strings.Contains(got, "20 reached") || !strings.Contains(got, "9 of 20 rows") {
+		t.Errorf("of many:\n%s", got)
+	}
+}
+
+func TestVerdictWithinTolerance(t *testing.T) {
+	var table Table
+	for _, tt := range []struct {
+		tolerance float64
+		want      Verdict
+	}{{0.25, Reached}, {0.1, Missed}, {-1, NotComparable}} {
+		table.Compare("a", "m", "", 10, 12)
+		table.Within(tt.tolerance)
+		if got := table[len(table)-1].Verdict; got != tt.want {
+			t.Errorf("tolerance %v: %s, want %s", tt.tolerance, got, tt.want)
 		}
 	}
-	if got := short.Brief(); len(got) != 1 {
-		t.Errorf("%d figures of 1", len(got))
+	table.Add("a", "m", "", 1)
+	table.Within(0.5)
+	if got := table[len(table)-1].Verdict; got != "" {
+		t.Errorf("without a paper: %s", got)
 	}
-	got := long.Brief()
-	if len(got) != 31 || got[9].Metric != "metric0" || got[12].Metric != "metric7" {
-		t.Errorf("%d figures: %v", len(got), got)
+}
+
+func TestDrawnHasMedianAndInterval(t *testing.T) {
+	var table Table
+	table.Drawn("a", "m", "", 2, []float64{4, 0, math.NaN(), 2, 1, 3})
+	if r := table[0]; *r.Here != 2 || *r.Low != 0.2 || *r.High != 3.8 || r.Verdict != Reached {
+		t.Errorf("%v, %v to %v, %s", *r.Here, *r.Low, *r.High, r.Verdict)
+	}
+	table.Drawn("a", "one", "", math.NaN(), []float64{7})
+	table.Drawn("a", "none", "", 2, nil)
+	table.Drawn("a", "never", "", math.NaN(), []float64{math.Inf(1), 1, 1})
+	if one, none, never := table[1], table[2], table[3]; *one.Here != 7 || one.Low != nil || none.Here != nil || none.Verdict != NotComparable || *never.Here != 1 || *never.Low != 1 || never.High != nil {
+		t.Errorf("%v, %v, %v", one, none, never)
 	}
 }
 

@@ -5,27 +5,32 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/klauspost/cpuid/v2"
 	"github.com/pbnjay/memory"
 )
 
 // Run is the content of run.json: how a report was made.
 type Run struct {
-	Experiment string         `json:"experiment"` // its name
-	Seed       uint64         `json:"seed"`       // of all that was drawn
-	Version    string         `json:"version"`    // of this program
-	Commit     string         `json:"commit"`     // it was built from, or "unknown"
-	Command    []string       `json:"command"`    // command line, without the path of the program
-	Machine    map[string]any `json:"machine"`    // system, architecture, logical processors, physical memory (0 if unknown)
-	Go         string         `json:"go"`         // of the language
-	Inputs     map[string]any `json:"inputs"`     // as in the report
-	Begun      time.Time      `json:"begun"`      // when it was made
-	Seconds    float64        `json:"seconds"`    // that it took
-	Files      []string       `json:"files"`      // beside run.json
+	Experiment string         `json:"experiment"`  // its name
+	Seed       uint64         `json:"seed"`        // of all that was drawn
+	Version    string         `json:"version"`     // of this program
+	Commit     string         `json:"commit"`      // it was built from, or "unknown"
+	Command    []string       `json:"command"`     // command line, without the path of the program
+	Machine    map[string]any `json:"machine"`     // system, architecture, processor and its logical cores, physical memory (0 if unknown)
+	Go         string         `json:"go"`          // of the language
+	Inputs     map[string]any `json:"inputs"`      // as in the report
+	Begun      time.Time      `json:"begun"`       // when it was made
+	Seconds    float64        `json:"seconds"`     // that it took
+	CPUSeconds float64        `json:"cpu_seconds"` // of all cores; 0 if unknown
+	Files      []string       `json:"files"`       // beside run.json
 }
 
 // files returns the writer of each file except run.json.
@@ -43,6 +48,7 @@ func (r *Report) files() (names []string, render []func() ([]byte, error)) {
 // Write writes a report to dir, which it creates if needed. run.json is written last, so its
 // presence means that the report is complete.
 func (r *Report) Write(dir string, run *Run) error {
+	r.caption(run.Seed)
 	names, render := r.files()
 	var contents [][]byte
 	for i, name := range names {
@@ -52,7 +58,7 @@ func (r *Report) Write(dir string, run *Run) error {
 		}
 		contents = append(contents, data)
 	}
-	run.Machine = map[string]any{"os": runtime.GOOS, "arch": runtime.GOARCH, "cpus": runtime.NumCPU(), "memory_bytes": memory.TotalMemory()}
+	run.Machine = map[string]any{"os": runtime.GOOS, "arch": runtime.GOARCH, "cpu": cpuid.CPU.BrandName, "cpus": runtime.NumCPU(), "memory_bytes": memory.TotalMemory()}
 	run.Go, run.Inputs, run.Files = runtime.Version(), r.Inputs, names
 	data, err := json.MarshalIndent(run, "", "  ")
 	if err != nil {
@@ -72,6 +78,20 @@ func (r *Report) Write(dir string, run *Run) error {
 		}
 	}
 	return nil
+}
+
+// caption writes the simple inputs below each chart.
+func (r *Report) caption(seed uint64) {
+	said := []string{fmt.Sprintf("seed %d", seed)}
+	for _, name := range slices.Sorted(maps.Keys(r.Inputs)) {
+		switch v := r.Inputs[name].(type) {
+		case bool, int, float64, string:
+			said = append(said, name+" "+filepath.Base(fmt.Sprint(v))) // a file without its directory
+		}
+	}
+	for i := range r.Plots {
+		r.Plots[i].Caption = strings.Join(said, ", ")
+	}
 }
 
 // replace writes a file atomically.

@@ -6,6 +6,7 @@ import (
 	"html"
 	"math"
 	"strconv"
+	"strings"
 )
 
 // Plot is a chart: lines over a common axis, or groups of bars.
@@ -17,12 +18,14 @@ type Plot struct {
 	// Bars are drawn side by side over Groups; a chart with bars has no Lines.
 	Groups []string
 	Bars   []Bars // one value for each of Groups
-	// LogX and LogY select logarithmic axes; values of zero and below are omitted.
+	// LogX and LogY select logarithmic axes: a zero is drawn at the edge, which is labeled 0, and
+	// negative values are omitted.
 	LogX, LogY bool
 	// YMin and YMax are always included in the axis, if they differ.
 	YMin, YMax float64
 	// Marks are vertical lines at events.
-	Marks []Mark
+	Marks   []Mark
+	Caption string // below the chart, in as many lines as it needs
 }
 
 // Line is one line of a chart.
@@ -51,35 +54,59 @@ type Mark struct {
 // palette has colors for all kinds of color vision (Okabe and Ito), strongest first.
 var palette = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#666666", "#804820"}
 
-// The size of a chart, and what stands around the lines: the title above, the axes below and on the
-// left, the legend on the right, where nothing that is drawn can lie under it.
+// The size of a chart, and what stands around the lines: the title above, the axes and the caption
+// below and on the left, the legend on the right, where nothing that is drawn can lie under it.
 const (
-	plotWidth, plotHeight = 860, 440
+	plotWidth, plotHeight = 860, 440 // without the caption
 	plotTop, plotBase     = 48, 388
 	// headRoom is the share of the height above all lines, for labels of marks.
 	headRoom = 0.06
+	// captionSize and captionLine are the font size and the distance of lines of the caption.
+	captionSize, captionLine = 10, 14
 )
 
 // wide estimates the width of a text of a font size.
 func wide(text string, size float64) float64 { return 0.56 * size * float64(len([]rune(text))) }
+
+// wrapped breaks a text between words into lines of at most a width.
+func wrapped(text string, width, size float64) (lines []string) {
+	for _, word := range strings.Fields(text) {
+		if last := len(lines) - 1; last >= 0 && wide(lines[last]+" "+word, size) <= width {
+			lines[last] += " " + word
+		} else {
+			lines = append(lines, word)
+		}
+	}
+	return lines
+}
 
 // axis maps values to places in the picture.
 type axis struct {
 	low, high float64 // values at its ends
 	from, to  float64 // where they lie
 	log       bool
+	zero      bool // a logarithmic axis begins with a zero
 }
 
 func (a *axis) at(v float64) float64 {
 	share := (v - a.low) / (a.high - a.low)
-	if a.log {
+	switch {
+	case a.log && v <= 0:
+		share = 0
+	case a.log:
 		share = math.Log(v/a.low) / math.Log(a.high/a.low)
 	}
 	return a.from + share*(a.to-a.from)
 }
 
 // take widens the axis to a value.
-func (a *axis) take(v float64) { a.low, a.high = min(a.low, v), max(a.high, v) }
+func (a *axis) take(v float64) {
+	if a.log && v <= 0 {
+		a.zero = true
+		return
+	}
+	a.low, a.high = min(a.low, v), max(a.high, v)
+}
 
 // settle sets the bounds of an axis without values or with one.
 func (a *axis) settle() {
@@ -93,10 +120,16 @@ func (a *axis) settle() {
 	case a.low == a.high:
 		a.low, a.high = a.low-1, a.high+1
 	}
+	if a.zero {
+		a.low /= 2 // apart from the smallest value
+	}
 }
 
 func (a *axis) ticks() []tick {
-	if a.log {
+	switch {
+	case a.zero:
+		return append(logTicks(a.low*1.5, a.high), tick{0, "0"})
+	case a.log:
 		return logTicks(a.low, a.high)
 	}
 	return ticks(a.low, a.high)
@@ -124,8 +157,9 @@ func (p *Plot) SVG() []byte {
 	for _, name := range s.names() {
 		legend = max(legend, 40+wide(name, 12))
 	}
+	caption := wrapped(p.Caption, plotWidth-48, captionSize)
 	s.x.from, s.x.to, s.y.from, s.y.to = 46+left, plotWidth-24-legend, plotBase, plotTop
-	fmt.Fprintf(s, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" font-family="Arial,Helvetica,'Liberation Sans',sans-serif" fill="#1d2430">`, plotWidth, plotHeight)
+	fmt.Fprintf(s, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" font-family="Arial,Helvetica,'Liberation Sans',sans-serif" fill="#1d2430">`, plotWidth, plotHeight+captionLine*len(caption))
 	s.WriteString("\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n")
 	s.axes()
 	s.WriteString("<g stroke-width=\"1.8\" stroke-linejoin=\"round\">\n")
@@ -139,6 +173,9 @@ func (p *Plot) SVG() []byte {
 		s.text(s.x.at(m.X)-6, plotTop+9, 11, "end", m.Label)
 	}
 	s.legend()
+	for i, line := range caption {
+		s.text(24, float64(plotHeight+captionLine*i), captionSize, "start", line)
+	}
 	s.WriteString("</svg>\n")
 	return s.Bytes()
 }
@@ -188,7 +225,7 @@ func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 func (p *Plot) points(l *Line) (points [][2]float64) {
 	for i := range min(len(l.X), len(l.Y)) {
 		x, y := l.X[i], l.Y[i]
-		if finite(x) && finite(y) && (!p.LogX || x > 0) && (!p.LogY || y > 0) {
+		if finite(x) && finite(y) && (!p.LogX || x >= 0) && (!p.LogY || y >= 0) {
 			points = append(points, [2]float64{x, y})
 		}
 	}

@@ -40,21 +40,20 @@ func TestTable(t *testing.T) {
 	if err := json.Unmarshal(data, &rows); err != nil {
 		t.Fatal(err)
 	}
-	if rows[0]["paper"] != 75.0 || rows[1]["paper"] != nil || rows[1]["here"] != 0.123457 || rows[2]["here"] != nil || len(rows[0]) != 5 {
+	if rows[0]["paper"] != 75.0 || rows[1]["paper"] != nil || rows[1]["here"] != 0.123457 || rows[2]["here"] != nil || rows[0]["verdict"] != "missed" || len(rows[0]) != 6 || len(rows[1]) != 5 {
 		t.Errorf("%s", data)
 	}
 	text := table.Text()
-	want := `row     metric   unit  paper |   here
--------------------------------------
-ours    optimal  %        75 | 92.250
-        time     s         - |  0.123
-theirs  time     s         - |      -
+	want := `row     metric   unit  paper    here  low  high  verdict
+ours    optimal  %        75  92.250    -     -  missed
+        time     s         -   0.123    -     -
+theirs  time     s         -       -    -     -
 `
 	if text != want {
 		t.Errorf("got\n%swant\n%s", text, want)
 	}
 	data, err = table.CSV()
-	if want := "row,metric,unit,paper,here\nours,optimal,%,75,92.25\nours,time,s,,0.123457\ntheirs,time,s,,\n"; err != nil || string(data) != want {
+	if want := "row,metric,unit,paper,here,low,high,verdict\nours,optimal,%,75,92.25,,,missed\nours,time,s,,0.123457,,,\ntheirs,time,s,,,,,\n"; err != nil || string(data) != want {
 		t.Errorf("%v, got\n%swant\n%s", err, data, want)
 	}
 	if data, err := Table(nil).JSON(); err != nil || string(data) != "[]\n" {
@@ -94,6 +93,17 @@ func TestChartsAreSound(t *testing.T) {
 		if bytes.Contains(first, []byte("NaN")) || bytes.Contains(first, []byte("Inf")) {
 			t.Errorf("%s: a number that is none", p.Name)
 		}
+	}
+}
+
+func TestZerosOnLogAxesAreDrawn(t *testing.T) {
+	p := Plot{LogX: true, LogY: true, Lines: []Line{{Label: "a", Dots: true, X: []float64{0, 10, 100}, Y: []float64{5, 0, 500}}}, Caption: strings.Repeat("seed 1, ", 40)}
+	svg := string(p.SVG())
+	if dots, zeros := strings.Count(svg, "<circle "), strings.Count(svg, ">0</text>"); dots != 4 || zeros != 2 {
+		t.Errorf("%d dots and %d zeros on the axes:\n%s", dots, zeros, svg)
+	}
+	if lines := strings.Count(svg, `font-size="10"`); lines < 2 || !strings.Contains(svg, fmt.Sprintf(`height="%d"`, plotHeight+lines*captionLine)) {
+		t.Errorf("caption of %d lines:\n%s", lines, svg)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -15,11 +16,30 @@ import (
 type Row struct {
 	Row    string `json:"row"`    // what was run
 	Metric string `json:"metric"` // what was measured
-	Unit   string `json:"unit"`   // of both figures; empty for a plain number
+	Unit   string `json:"unit"`   // of the figures; empty for a plain number
 	// Paper is the paper's figure, nil if it gives none.
 	Paper *float64 `json:"paper"`
 	Here  *float64 `json:"here"` // nil where it could not be measured
+	// Low and High are the 5th and the 95th percentile of the draws of which Here is the median.
+	Low  *float64 `json:"low,omitempty"`
+	High *float64 `json:"high,omitempty"`
+	// Verdict compares Here with Paper; empty without Paper.
+	Verdict Verdict `json:"verdict,omitempty"`
 }
+
+// Verdict is the result of a comparison with a paper.
+type Verdict string
+
+// A figure is reached within a tolerance, by default a tenth of the paper's figure. It is not
+// comparable if it was not measured, or was fitted to the paper.
+const (
+	Reached        Verdict = "reached"
+	Missed         Verdict = "missed"
+	NotComparable  Verdict = "not comparable"
+	usualTolerance         = 0.1
+	// NotCompared is the tolerance of a figure that is not comparable.
+	NotCompared = -1
+)
 
 // Table holds the figures of an experiment.
 type Table []Row
@@ -47,18 +67,66 @@ func (t *Table) Add(row, metric, unit string, here float64) {
 // Compare appends a figure and the paper's, NaN if it gives none.
 func (t *Table) Compare(row, metric, unit string, paper, here float64) {
 	*t = append(*t, Row{Row: row, Metric: metric, Unit: unit, Paper: rounded(paper), Here: rounded(here)})
+	t.Within(usualTolerance)
 }
 
-// Brief returns a short table whole, else the first figures of each row and the paper's.
-func (t Table) Brief() (brief Table) {
-	const short, few = 60, 3 // figures of a table, and of a row
-	seen := make(map[string]int)
-	for _, r := range t {
-		if seen[r.Row]++; len(t) <= short || seen[r.Row] <= few || r.Paper != nil {
-			brief = append(brief, r)
-		}
+// Within judges the last figure with a tolerance: a share of the paper's figure, or NotCompared.
+func (t Table) Within(tolerance float64) {
+	r := &t[len(t)-1]
+	switch {
+	case r.Paper == nil:
+	case r.Here == nil || tolerance < 0:
+		r.Verdict = NotComparable
+	case math.Abs(*r.Here-*r.Paper) <= tolerance*math.Abs(*r.Paper):
+		r.Verdict = Reached
+	default:
+		r.Verdict = Missed
 	}
-	return brief
+}
+
+// Drawn appends the median of the draws of a figure, with their 5th and 95th percentiles, and the
+// paper's figure. Draws that are NaN are left out.
+func (t *Table) Drawn(row, metric, unit string, paper float64, draws []float64) {
+	draws = slices.DeleteFunc(slices.Sorted(slices.Values(draws)), math.IsNaN)
+	t.Compare(row, metric, unit, paper, interpolated(draws, 0.5))
+	if len(draws) > 1 {
+		r := &(*t)[len(*t)-1]
+		r.Low, r.High = rounded(interpolated(draws, 0.05)), rounded(interpolated(draws, 0.95))
+	}
+}
+
+// Brief returns at most ten lines: the figures that the paper has too and their verdicts, or
+// without any the first figures of each row.
+func (t Table) Brief() string {
+	const lines, few = 10, 3 // lines in all, and figures of a row without the paper's
+	verdicts, rows, figures := make(map[Verdict]int), []string(nil), make(map[string][]string)
+	for _, r := range t {
+		verdicts[r.Verdict]++
+	}
+	compared := len(t) - verdicts[""]
+	for _, r := range t {
+		said := fmt.Sprintf("%s %s %s", r.Metric, readable(r.Here), r.Unit)
+		if compared > 0 {
+			said = fmt.Sprintf("%s (paper %s: %s)", said, readable(r.Paper), r.Verdict)
+		}
+		if compared > 0 && r.Verdict == "" || compared == 0 && len(figures[r.Row]) == few {
+			continue
+		}
+		if figures[r.Row] == nil {
+			rows = append(rows, r.Row)
+		}
+		figures[r.Row] = append(figures[r.Row], said)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d figures of papers: %d reached, %d missed, %d not comparable", compared, verdicts[Reached], verdicts[Missed], verdicts[NotComparable])
+	if shown := min(len(rows), lines-1); shown < len(rows) {
+		fmt.Fprintf(&b, "; %d of %d rows are shown", shown, len(rows))
+		rows = rows[:shown]
+	}
+	for _, row := range rows {
+		fmt.Fprintf(&b, "\n%s: %s", row, strings.Join(figures[row], "; "))
+	}
+	return b.String() + "\n"
 }
 
 // Find returns a figure; false if it is absent or was not measured.
@@ -80,11 +148,13 @@ func (t Table) JSON() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
+var columns = []string{"row", "metric", "unit", "paper", "here", "low", "high", "verdict"}
+
 // CSV returns the table with a header.
 func (t Table) CSV() ([]byte, error) {
-	rows := [][]string{{"row", "metric", "unit", "paper", "here"}}
+	rows := [][]string{columns}
 	for _, r := range t {
-		rows = append(rows, []string{r.Row, r.Metric, r.Unit, cell(r.Paper), cell(r.Here)})
+		rows = append(rows, []string{r.Row, r.Metric, r.Unit, cell(r.Paper), cell(r.Here), cell(r.Low), cell(r.High), string(r.Verdict)})
 	}
 	return csvBytes(rows)
 }
@@ -105,7 +175,7 @@ func cell(v *float64) string {
 // Text returns the table for reading: numbers right-aligned, the paper's beside ours, and each row
 // name once.
 func (t Table) Text() string {
-	rows := [][]string{{"row", "metric", "unit", "paper", "here"}}
+	rows := [][]string{columns}
 	last := ""
 	for _, r := range t {
 		name := r.Row
@@ -113,32 +183,29 @@ func (t Table) Text() string {
 			name = ""
 		}
 		last = r.Row
-		rows = append(rows, []string{name, r.Metric, r.Unit, readable(r.Paper), readable(r.Here)})
+		rows = append(rows, []string{name, r.Metric, r.Unit, readable(r.Paper), readable(r.Here), readable(r.Low), readable(r.High), string(r.Verdict)})
 	}
-	var width [5]int
+	width := make([]int, len(columns))
 	for _, row := range rows {
 		for i, text := range row {
 			width[i] = max(width[i], utf8.RuneCountInString(text))
 		}
 	}
 	var b strings.Builder
-	for i, row := range rows {
-		fmt.Fprintf(&b, "%s  %s  %s  %s | %s\n", pad(row[0], width[0]), pad(row[1], width[1]), pad(row[2], width[2]), pad(row[3], -width[3]), pad(row[4], -width[4]))
-		if i == 0 {
-			total := width[0] + width[1] + width[2] + width[3] + width[4] + 9
-			b.WriteString(strings.Repeat("-", total) + "\n")
+	for _, row := range rows {
+		line := ""
+		for i, text := range row {
+			fill := strings.Repeat(" ", width[i]-utf8.RuneCountInString(text))
+			if numeric := 3 <= i && i <= 6; numeric {
+				text = fill + text
+			} else {
+				text += fill
+			}
+			line += text + "  "
 		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	return b.String()
-}
-
-// pad fills up to a width, on the left if negative.
-func pad(text string, width int) string {
-	fill := strings.Repeat(" ", max(0, max(width, -width)-utf8.RuneCountInString(text)))
-	if width < 0 {
-		return fill + text
-	}
-	return text + fill
 }
 
 // readable rounds a number for reading.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/apoidea/apoidea/node/lab/experiment/report"
+	"github.com/apoidea/apoidea/node/ops/volunteer/machine"
 )
 
 // ErrOptions is returned for invalid options.
@@ -21,12 +22,12 @@ var ErrOptions = errors.New("invalid options")
 
 // Experiment is one experiment.
 type Experiment struct {
-	Name string // on the command line
-	// About describes the result in a line; Long has the method, the paper and its sections.
-	About, Long string
+	Name  string `json:"name"`  // on the command line
+	About string `json:"about"` // the result in a line
+	Long  string `json:"long"`  // the method, the paper and its sections
 	// Run does the work and fills in the report. It returns ctx's error early, and reports
 	// progress.
-	Run func(ctx context.Context, o *Options, r *report.Report, progress Progress) error
+	Run func(ctx context.Context, o *Options, r *report.Report, progress Progress) error `json:"-"`
 }
 
 // Options configure a run. The zero value of a field selects the experiment's default.
@@ -99,10 +100,11 @@ func Run(ctx context.Context, e *Experiment, o Options, dir string, run report.R
 		progress = func(string, float64) {}
 	}
 	r := new(report.Report)
-	begun := time.Now()
+	begun, used := time.Now(), machine.ProcessTime()
 	err := e.Run(ctx, &o, r, progress)
 	if err = cmp.Or(err, ctx.Err()); err == nil {
 		run.Experiment, run.Seed, run.Begun, run.Seconds = e.Name, o.Seed, begun.UTC().Truncate(time.Second), time.Since(begun).Seconds()
+		run.CPUSeconds = (machine.ProcessTime() - used).Seconds()
 		err = r.Write(dir, &run)
 	}
 	if err != nil {
