@@ -57,7 +57,9 @@ func (r *apoideaResult) perPage() float64 { return float64(r.messages) / float64
 type messageKind struct {
 	linger time.Duration // of the first of a batch
 	most   int           // of a batch
-	bytes  int           // of each
+	copies bool          // of records: each costs replica, instead of call for a batch
+	// awaited lets the thread of a page wait until another peer has answered.
+	awaited bool
 	// to selects the receiving peers by number.
 	to func(c *apoideaCrawl, rnd *rand.Rand, from int) []int
 }
@@ -71,26 +73,19 @@ const (
 	confirmLinger = 300 * time.Millisecond
 	batchLinks    = 256
 	batchDigests  = 64
-	// linkBytes and digestBytes are the sizes of a link and a digest in a message. replicaBytes is
-	// the size of a page's records for one replica: half of the 1.7 kB for two in TestCrawlUnderChurn
-	// of node/lab/sim.
-	linkBytes    = 100
-	digestBytes  = 100
-	replicaBytes = 875
 	// cacheHits is the share of links that a cache of sent links filters out (Mercator's figure,
 	// quoted in Apoidea).
 	cacheHits = 0.75
-	// batchHead is the size of a message without its content.
-	batchHead = 64
 )
 
 // apoideaMessages returns the paper's messages: links to the owners of their hosts, and queries for
-// a body to the owner of its digest (3.2).
-func apoideaMessages() []messageKind {
+// a body to the owner of its digest (3.2). With wait the thread that fetched the page waits for the
+// answer.
+func apoideaMessages(wait bool) []messageKind {
 	d := webgen.DefaultConfig()
 	foreign := float64(d.Links) * d.CrossHostShare * (1 - cacheHits)
 	return []messageKind{
-		{batchLinger, batchLinks, linkBytes, func(c *apoideaCrawl, rnd *rand.Rand, _ int) []int {
+		{linger: batchLinger, most: batchLinks, to: func(c *apoideaCrawl, rnd *rand.Rand, _ int) []int {
 			n := int(foreign)
 			if rnd.Float64() < foreign-float64(n) {
 				n++
@@ -101,7 +96,7 @@ func apoideaMessages() []messageKind {
 			}
 			return to
 		}},
-		{batchLinger, batchDigests, digestBytes, func(c *apoideaCrawl, rnd *rand.Rand, _ int) []int {
+		{linger: batchLinger, most: batchDigests, awaited: wait, to: func(c *apoideaCrawl, rnd *rand.Rand, _ int) []int {
 			return []int{c.at(drawKey(rnd))}
 		}},
 	}
@@ -110,11 +105,11 @@ func apoideaMessages() []messageKind {
 // todaysMessages adds our messages: confirmations of archived bodies, and the records of each page
 // to the peers that hold replicas.
 func todaysMessages() []messageKind {
-	return append(apoideaMessages(),
-		messageKind{confirmLinger, batchLinks, digestBytes, func(c *apoideaCrawl, rnd *rand.Rand, _ int) []int {
+	return append(apoideaMessages(false),
+		messageKind{linger: confirmLinger, most: batchLinks, to: func(c *apoideaCrawl, rnd *rand.Rand, _ int) []int {
 			return []int{c.at(drawKey(rnd))}
 		}},
-		messageKind{batchLinger, 1 << 30, replicaBytes, func(c *apoideaCrawl, _ *rand.Rand, from int) []int {
+		messageKind{linger: batchLinger, most: 1 << 30, copies: true, to: func(c *apoideaCrawl, _ *rand.Rand, from int) []int {
 			var to []int
 			for i := 1; i < min(3, len(c.peers)); i++ {
 				to = append(to, c.successor(from, i))
@@ -150,8 +145,9 @@ type apoideaPeer struct {
 
 // batch is the queue for one destination.
 type batch struct {
-	items int
-	sent  int // batches before this one: a timer is void once its own has left
+	items   int
+	sent    int      // batches before this one: a timer is void once its own has left
+	waiting []func() // called when the answer arrives
 }
 
 // runApoidea runs the crawl. Each thread of a peer takes the next host, fetches a page over an open
@@ -258,15 +254,14 @@ func (p *apoideaPeer) fetch() {
 		p.store(func() {
 			p.machine.cpu.run(p.page, func() {
 				p.c.pages++
-				p.tell()
-				p.fetch()
+				p.tell(p.fetch)
 			})
 		})
 	})
 }
 
-// tell batches the messages of a page.
-func (p *apoideaPeer) tell() {
+// tell batches the messages of a page, and calls back when its thread need not wait for an answer.
+func (p *apoideaPeer) tell(then func()) {
 	for i := range p.c.setup.kinds {
 		kind := &p.c.setup.kinds[i]
 		for _, to := range kind.to(p.c, p.c.rnd, p.number) {
@@ -275,6 +270,9 @@ func (p *apoideaPeer) tell() {
 			}
 			b := &p.out[i][to]
 			b.items++
+			if kind.awaited {
+				b.waiting, then = append(b.waiting, then), func() {}
+			}
 			switch b.items {
 			case kind.most:
 				p.flush(i, to)
@@ -288,17 +286,29 @@ func (p *apoideaPeer) tell() {
 			}
 		}
 	}
+	then()
 }
 
 // flush sends a batch; both sides spend CPU time, half a round trip apart.
 func (p *apoideaPeer) flush(kind, to int) {
 	b := &p.out[kind][to]
-	bytes := batchHead + b.items*p.c.setup.kinds[kind].bytes
-	b.items = 0
+	work := p.call
+	if p.c.setup.kinds[kind].copies {
+		work = p.replica * time.Duration(b.items)
+	}
+	waiting := b.waiting
+	b.items, b.waiting = 0, nil
 	b.sent++
 	p.c.messages++
-	work := p.call + p.perByte*time.Duration(bytes)
 	p.machine.cpu.run(work, func() {
-		p.clock.After(lanRTT/2, func() { p.c.peers[to].machine.cpu.run(work, func() {}) })
+		p.clock.After(lanRTT/2, func() {
+			p.c.peers[to].machine.cpu.run(work, func() {
+				p.clock.After(lanRTT/2, func() {
+					for _, then := range waiting {
+						then()
+					}
+				})
+			})
+		})
 	})
 }
