@@ -131,11 +131,11 @@ func TestApoideaExperiments(t *testing.T) {
 		{"apoidea-threads", "pentium-550, high load", "best_threads", 2, 4},
 		{"apoidea-threads", "pentium-550, low load", "best_threads", 5, 12},
 		{"apoidea-threads", "pentium-550, low load", "cpu_at_best", 20, 45},
-		{"apoidea-peers", "pentium-550, high load", "pages_a_peer_2_peers", 60, 80},
-		{"apoidea-peers", "pentium-550, high load", "pages_a_peer_8_peers", 40, 60},
-		{"apoidea-peers", "pentium-550, low load", "pages_a_peer_8_peers", 95, 105},
-		{"apoidea-peers", "pentium-550, low load, waits", "pages_a_peer_2_peers", 80, 95},
-		{"apoidea-peers", "pentium-550, low load, waits", "pages_a_peer_8_peers", 70, 85},
+		{"apoidea-peers", "pentium-550, high load", "pages_2_peers", 60, 80},
+		{"apoidea-peers", "pentium-550, high load", "pages_8_peers", 40, 60},
+		{"apoidea-peers", "pentium-550, low load", "pages_8_peers", 95, 105},
+		{"apoidea-peers", "pentium-550, low load, waits", "pages_2_peers", 80, 95},
+		{"apoidea-peers", "pentium-550, low load, waits", "pages_8_peers", 70, 85},
 		{"apoidea-peers", "today, full load", "cpu_8_peers", 99, 100},
 	} {
 		if v, ok := tables[tt.table].Find(tt.row, tt.metric); !ok || v < tt.least || v > tt.most {

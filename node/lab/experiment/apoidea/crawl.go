@@ -4,9 +4,9 @@ package apoidea
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/webgen"
@@ -86,19 +86,13 @@ func apoideaMessages(wait bool) []messageKind {
 	foreign := float64(d.Links) * d.CrossHostShare * (1 - cacheHits)
 	return []messageKind{
 		{linger: batchLinger, most: batchLinks, to: func(c *apoideaCrawl, rnd *rand.Rand, _ int) []int {
-			n := int(foreign)
-			if rnd.Float64() < foreign-float64(n) {
-				n++
-			}
-			to := make([]int, n)
+			to := make([]int, int(foreign+rnd.Float64()))
 			for i := range to {
 				to[i] = c.owner[rnd.IntN(len(c.owner))]
 			}
 			return to
 		}},
-		{linger: batchLinger, most: batchDigests, awaited: wait, to: func(c *apoideaCrawl, rnd *rand.Rand, _ int) []int {
-			return []int{c.at(drawKey(rnd))}
-		}},
+		{linger: batchLinger, most: batchDigests, awaited: wait, to: ofDigest},
 	}
 }
 
@@ -106,13 +100,11 @@ func apoideaMessages(wait bool) []messageKind {
 // to the peers that hold replicas.
 func todaysMessages() []messageKind {
 	return append(apoideaMessages(false),
-		messageKind{linger: confirmLinger, most: batchLinks, to: func(c *apoideaCrawl, rnd *rand.Rand, _ int) []int {
-			return []int{c.at(drawKey(rnd))}
-		}},
+		messageKind{linger: confirmLinger, most: batchLinks, to: ofDigest},
 		messageKind{linger: batchLinger, most: 1 << 30, copies: true, to: func(c *apoideaCrawl, _ *rand.Rand, from int) []int {
 			var to []int
 			for i := 1; i < min(3, len(c.peers)); i++ {
-				to = append(to, c.successor(from, i))
+				to = append(to, (from+i)%len(c.peers))
 			}
 			return to
 		}},
@@ -126,8 +118,7 @@ type apoideaCrawl struct {
 	clock dhtsim.Clock
 	peers []*apoideaPeer
 	keys  []ring.Key // of the peers, ascending
-	byKey map[ring.Key]int
-	owner []int // of each host, by number
+	owner []int      // of each host, by number
 
 	pages, messages int
 }
@@ -153,7 +144,7 @@ type batch struct {
 // runApoidea runs the crawl. Each thread of a peer takes the next host, fetches a page over an open
 // connection, stores and processes it, and takes the next. Messages are sent meanwhile.
 func runApoidea(ctx context.Context, rnd *rand.Rand, setup apoideaSetup) (*apoideaResult, error) {
-	c := &apoideaCrawl{setup: setup, rnd: rnd, byKey: make(map[ring.Key]int)}
+	c := &apoideaCrawl{setup: setup, rnd: rnd}
 	c.join()
 	for h, rtt := range setup.sites {
 		number := c.at(ring.HostKey(fmt.Sprintf("host-%d.example", h)))
@@ -191,27 +182,22 @@ func (c *apoideaCrawl) let(ctx context.Context, d time.Duration) error {
 }
 
 // join builds the ring: each peer draws eight keys and takes the one that splits the longest arc,
-// as live peers do.
+// as live peers do. Peers are numbered around the ring.
 func (c *apoideaCrawl) join() {
-	for i := range c.setup.peers {
-		key, taken := worlds.Join(c.keys, func(int) ring.Key { return drawKey(c.rnd) })
-		c.keys, c.byKey[key] = taken, i
+	for range c.setup.peers {
+		_, c.keys = worlds.Join(c.keys, func(int) ring.Key { return drawKey(c.rnd) })
+	}
+	for i := range c.keys {
 		p := &apoideaPeer{machine: newMachine(&c.clock, c.setup.hardware, c.setup.load), c: c, number: i}
 		for range c.setup.kinds {
-			p.out = append(p.out, make([]batch, c.setup.peers))
+			p.out = append(p.out, make([]batch, len(c.keys)))
 		}
 		c.peers = append(c.peers, p)
 	}
 }
 
 // at returns the number of a key's owner.
-func (c *apoideaCrawl) at(k ring.Key) int { return c.byKey[c.keys[worlds.Successor(c.keys, k)]] }
-
-// successor returns the peer i steps further on the ring.
-func (c *apoideaCrawl) successor(of, further int) int {
-	i := slices.IndexFunc(c.keys, func(k ring.Key) bool { return c.byKey[k] == of })
-	return c.byKey[c.keys[(i+further)%len(c.keys)]]
-}
+func (c *apoideaCrawl) at(k ring.Key) int { return worlds.Successor(c.keys, k) }
 
 func (c *apoideaCrawl) cpu() time.Duration {
 	sum := time.Duration(0)
@@ -222,17 +208,12 @@ func (c *apoideaCrawl) cpu() time.Duration {
 }
 
 // drawKey draws a point of the circle.
-func drawKey(rnd *rand.Rand) (k ring.Key) {
-	for i := range k {
-		if i%8 == 0 {
-			v := rnd.Uint64()
-			for b := range 8 {
-				k[i+b] = byte(v >> (8 * b))
-			}
-		}
-	}
-	return k
+func drawKey(rnd *rand.Rand) ring.Key {
+	return ring.KeyOf(binary.BigEndian.AppendUint64(nil, rnd.Uint64()))
 }
+
+// ofDigest returns the owner of the digest of a page.
+func ofDigest(c *apoideaCrawl, rnd *rand.Rand, _ int) []int { return []int{c.at(drawKey(rnd))} }
 
 // fetch gives a thread the next host, or lets it wait for one.
 func (p *apoideaPeer) fetch() {
