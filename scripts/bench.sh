@@ -211,7 +211,7 @@ peers() {
 }
 
 # rate RTT FETCHERS COMMAND...: one peer, started by COMMAND, crawls sites at the emulated RTT in ms. Prints pages per second, CPU in percent of a core
-# and RSS in MiB over ten seconds, after four to warm up.
+# and RSS in MiB over six seconds, after three to warm up.
 rate() {
   local rtt=$1 fetchers=$2 pid from=0 to
   printf '0,%s\n%s,0\n' "$rtt" "$rtt" >"$work/rtt.csv"
@@ -220,9 +220,9 @@ rate() {
   pid=$!
   at_end "kill $pid 2>/dev/null"
   within 60 reading 18899 >/dev/null || die "no metrics: $(tail -1 "$work/rate.out")"
-  sleep 4
+  sleep 3
   from="$(date +%s.%N) $(reading 18899)"
-  sleep 10
+  sleep 6
   to="$(date +%s.%N) $(reading 18899) $(curl -sf http://127.0.0.1:18899/metrics | awk '/^process_resident_memory_bytes/ { print $2 }')"
   kill $pid
   wait $pid || true
@@ -233,9 +233,9 @@ rate() {
 distance() {
   local rtt
   serve_web 18783 --hosts 50 --pages 2000 --page-bytes 10000
-  for _ in $(seq $runs); do for rtt in 20 160 200 260; do rate $rtt 6 >>"$work/$rtt.rates"; done; done
+  for _ in $(seq $runs); do for rtt in 18 195 281 261; do rate $rtt 6 >>"$work/$rtt.rates"; done; done
   kill "$web"
-  for rtt in 20 160 200 260; do figure "sites at $rtt ms, six fetchers: pages per second" "$(median <"$work/$rtt.rates")" "of $runs runs"; done
+  for rtt in 18 195 281 261; do figure "sites at $rtt ms, six fetchers: pages per second" "$(median <"$work/$rtt.rates")" "of $runs runs"; done
 }
 
 fetchers() {
@@ -243,7 +243,7 @@ fetchers() {
   serve_web 18784 --hosts 50 --pages 2000 --page-bytes 10000
   for _ in $(seq $runs); do
     for n in 1 2 4 6 8 16; do
-      rate 20 $n taskset -c 0 nice -n 7 >>"$work/$n-alone.rates"
+      rate 20 $n taskset -c 0 >>"$work/$n-alone.rates"
       taskset -c 0 sh -c 'while :; do :; done' &
       busy=$!
       at_end "kill $busy 2>/dev/null"
@@ -252,7 +252,7 @@ fetchers() {
     done
   done
   kill "$web"
-  echo "pages per second, CPU in percent of a core, RSS in MiB; medians of $runs runs; the busy process has seven steps of nice more priority"
+  echo "pages per second, CPU in percent of a core, RSS in MiB; medians of $runs runs; busy: beside a process that has seven steps of nice more priority"
   for busy in alone busy; do
     for n in 1 2 4 6 8 16; do figure "$n fetchers, $busy" "$(median <"$work/$n-$busy.rates")" "$(awk '{ print $2 }' "$work/$n-$busy.rates" | median) % $(awk '{ print $3 }' "$work/$n-$busy.rates" | median) MiB"; done
   done

@@ -25,8 +25,8 @@ Measured inputs (scripts/bench.sh peers, docs/benchmarks.md): a call between rea
 Chosen inputs: the paper's machine is 25 times slower, for messages as for pages; a page occupies its disk for 36 ms; batches wait for 100 ms, as in the node. The paper
 does not give these. It only has a plot: pages per peer fall with the second peer under either load, and are nearly constant from 12 to 16.
 
-Rows pentium-550 have the paper's machine and messages. Under low load the measured cost of messages doubles the CPU usage but costs no pages, since threads wait for
-sites and disk while the CPU is half idle. In rows with waits, a thread also waits for the answer about its page before it takes the next; then both curves fall as in
+Rows pentium-550 have the paper's machine and messages. Under low load the measured cost of messages raises the CPU usage but costs no pages, since threads wait for
+sites and disk, and the CPU has time left. In rows with waits, a thread also waits for the answer about its page before it takes the next; then both curves fall as in
 the paper. This is a hypothesis: by the text of the paper a late answer does no harm.
 
 Rows today have the machine of scripts/bench.sh, sites on the same LAN, and a CPU that is never idle. They add confirmations of bodies and copies of records on two
