@@ -21,13 +21,13 @@ under high load and six under low load. Hosts belong to peers by ring arc. A pag
 the owner of the digest. Messages are batched by destination. Both ends of a message spend CPU time on it. A single peer sends none. Figures are medians of ten draws of
 sites and ring, with the 5th and the 95th percentile.
 
-Measured inputs (scripts/bench.sh peers, docs/benchmarks.md): a call between real peers takes 50 % of the CPU time of a page, the records of a page for a replica 3 %.
-Chosen inputs: the paper's machine is 25 times slower, for messages as for pages; a page occupies its disk for 36 ms; batches wait for 100 ms, as in the node. The paper
-does not give these. It only has a plot: pages per peer fall with the second peer under either load, and are nearly constant from 12 to 16.
+Two inputs are measured (scripts/bench.sh peers). A call between real peers takes 50 % of the CPU time of a page, the records of a page for a replica 3 %. The rest is
+chosen, since the paper does not give it. Its machine is 25 times slower, for messages as for pages; a page occupies the disk for 36 ms; batches wait for 100 ms. The
+paper only has a plot: pages per peer fall with the second peer under either load, and are nearly constant from 12 to 16.
 
-Rows pentium-550 have the paper's machine and messages. Under low load the measured cost of messages raises the CPU usage but costs no pages, since threads wait for
-sites and disk, and the CPU has time left. In rows with waits, a thread also waits for the answer about its page before it takes the next; then both curves fall as in
-the paper. This is a hypothesis: by the text of the paper a late answer does no harm.
+Rows pentium-550 have the paper's machine and messages. Under low load the measured cost of messages raises the CPU usage but costs no pages. The threads wait for sites
+and disk, and the CPU has time left. In rows with waits, a thread also waits for the answer about its page. Then both curves fall as in the paper. This is a hypothesis:
+by the text of the paper a late answer does no harm.
 
 Rows today have the machine of scripts/bench.sh, sites on the same LAN, and a CPU that is never idle. They add confirmations of bodies and copies of records on two
 other peers. In row one machine all peers share a CPU, and figures are of all peers together, to compare them with real peers. It omits the cost of more processes. Real
