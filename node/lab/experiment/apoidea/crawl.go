@@ -4,9 +4,9 @@ package apoidea
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/webgen"
@@ -57,7 +57,9 @@ func (r *apoideaResult) perPage() float64 { return float64(r.messages) / float64
 type messageKind struct {
 	linger time.Duration // of the first of a batch
 	most   int           // of a batch
-	bytes  int           // of each
+	copies bool          // of records: each costs replica, instead of call for a batch
+	// awaited lets the thread of a page wait until another peer has answered.
+	awaited bool
 	// to selects the receiving peers by number.
 	to func(c *apoideaCrawl, rnd *rand.Rand, from int) []int
 }
@@ -71,53 +73,38 @@ const (
 	confirmLinger = 300 * time.Millisecond
 	batchLinks    = 256
 	batchDigests  = 64
-	// linkBytes and digestBytes are the sizes of a link and a digest in a message. replicaBytes is
-	// the size of a page's records for one replica: half of the 1.7 kB for two in TestCrawlUnderChurn
-	// of node/lab/sim.
-	linkBytes    = 100
-	digestBytes  = 100
-	replicaBytes = 875
 	// cacheHits is the share of links that a cache of sent links filters out (Mercator's figure,
 	// quoted in Apoidea).
 	cacheHits = 0.75
-	// batchHead is the size of a message without its content.
-	batchHead = 64
 )
 
 // apoideaMessages returns the paper's messages: links to the owners of their hosts, and queries for
-// a body to the owner of its digest (3.2).
-func apoideaMessages() []messageKind {
+// a body to the owner of its digest (3.2). With wait the thread that fetched the page waits for the
+// answer.
+func apoideaMessages(wait bool) []messageKind {
 	d := webgen.DefaultConfig()
 	foreign := float64(d.Links) * d.CrossHostShare * (1 - cacheHits)
 	return []messageKind{
-		{batchLinger, batchLinks, linkBytes, func(c *apoideaCrawl, rnd *rand.Rand, _ int) []int {
-			n := int(foreign)
-			if rnd.Float64() < foreign-float64(n) {
-				n++
-			}
-			to := make([]int, n)
+		{linger: batchLinger, most: batchLinks, to: func(c *apoideaCrawl, rnd *rand.Rand, _ int) []int {
+			to := make([]int, int(foreign+rnd.Float64()))
 			for i := range to {
 				to[i] = c.owner[rnd.IntN(len(c.owner))]
 			}
 			return to
 		}},
-		{batchLinger, batchDigests, digestBytes, func(c *apoideaCrawl, rnd *rand.Rand, _ int) []int {
-			return []int{c.at(drawKey(rnd))}
-		}},
+		{linger: batchLinger, most: batchDigests, awaited: wait, to: ofDigest},
 	}
 }
 
 // todaysMessages adds our messages: confirmations of archived bodies, and the records of each page
 // to the peers that hold replicas.
 func todaysMessages() []messageKind {
-	return append(apoideaMessages(),
-		messageKind{confirmLinger, batchLinks, digestBytes, func(c *apoideaCrawl, rnd *rand.Rand, _ int) []int {
-			return []int{c.at(drawKey(rnd))}
-		}},
-		messageKind{batchLinger, 1 << 30, replicaBytes, func(c *apoideaCrawl, _ *rand.Rand, from int) []int {
+	return append(apoideaMessages(false),
+		messageKind{linger: confirmLinger, most: batchLinks, to: ofDigest},
+		messageKind{linger: batchLinger, most: 1 << 30, copies: true, to: func(c *apoideaCrawl, _ *rand.Rand, from int) []int {
 			var to []int
 			for i := 1; i < min(3, len(c.peers)); i++ {
-				to = append(to, c.successor(from, i))
+				to = append(to, (from+i)%len(c.peers))
 			}
 			return to
 		}},
@@ -131,8 +118,7 @@ type apoideaCrawl struct {
 	clock dhtsim.Clock
 	peers []*apoideaPeer
 	keys  []ring.Key // of the peers, ascending
-	byKey map[ring.Key]int
-	owner []int // of each host, by number
+	owner []int      // of each host, by number
 
 	pages, messages int
 }
@@ -150,14 +136,15 @@ type apoideaPeer struct {
 
 // batch is the queue for one destination.
 type batch struct {
-	items int
-	sent  int // batches before this one: a timer is void once its own has left
+	items   int
+	sent    int      // batches before this one: a timer is void once its own has left
+	waiting []func() // called when the answer arrives
 }
 
 // runApoidea runs the crawl. Each thread of a peer takes the next host, fetches a page over an open
 // connection, stores and processes it, and takes the next. Messages are sent meanwhile.
 func runApoidea(ctx context.Context, rnd *rand.Rand, setup apoideaSetup) (*apoideaResult, error) {
-	c := &apoideaCrawl{setup: setup, rnd: rnd, byKey: make(map[ring.Key]int)}
+	c := &apoideaCrawl{setup: setup, rnd: rnd}
 	c.join()
 	for h, rtt := range setup.sites {
 		number := c.at(ring.HostKey(fmt.Sprintf("host-%d.example", h)))
@@ -195,27 +182,22 @@ func (c *apoideaCrawl) let(ctx context.Context, d time.Duration) error {
 }
 
 // join builds the ring: each peer draws eight keys and takes the one that splits the longest arc,
-// as live peers do.
+// as live peers do. Peers are numbered around the ring.
 func (c *apoideaCrawl) join() {
-	for i := range c.setup.peers {
-		key, taken := worlds.Join(c.keys, func(int) ring.Key { return drawKey(c.rnd) })
-		c.keys, c.byKey[key] = taken, i
+	for range c.setup.peers {
+		_, c.keys = worlds.Join(c.keys, func(int) ring.Key { return drawKey(c.rnd) })
+	}
+	for i := range c.keys {
 		p := &apoideaPeer{machine: newMachine(&c.clock, c.setup.hardware, c.setup.load), c: c, number: i}
 		for range c.setup.kinds {
-			p.out = append(p.out, make([]batch, c.setup.peers))
+			p.out = append(p.out, make([]batch, len(c.keys)))
 		}
 		c.peers = append(c.peers, p)
 	}
 }
 
 // at returns the number of a key's owner.
-func (c *apoideaCrawl) at(k ring.Key) int { return c.byKey[c.keys[worlds.Successor(c.keys, k)]] }
-
-// successor returns the peer i steps further on the ring.
-func (c *apoideaCrawl) successor(of, further int) int {
-	i := slices.IndexFunc(c.keys, func(k ring.Key) bool { return c.byKey[k] == of })
-	return c.byKey[c.keys[(i+further)%len(c.keys)]]
-}
+func (c *apoideaCrawl) at(k ring.Key) int { return worlds.Successor(c.keys, k) }
 
 func (c *apoideaCrawl) cpu() time.Duration {
 	sum := time.Duration(0)
@@ -226,17 +208,12 @@ func (c *apoideaCrawl) cpu() time.Duration {
 }
 
 // drawKey draws a point of the circle.
-func drawKey(rnd *rand.Rand) (k ring.Key) {
-	for i := range k {
-		if i%8 == 0 {
-			v := rnd.Uint64()
-			for b := range 8 {
-				k[i+b] = byte(v >> (8 * b))
-			}
-		}
-	}
-	return k
+func drawKey(rnd *rand.Rand) ring.Key {
+	return ring.KeyOf(binary.BigEndian.AppendUint64(nil, rnd.Uint64()))
 }
+
+// ofDigest returns the owner of the digest of a page.
+func ofDigest(c *apoideaCrawl, rnd *rand.Rand, _ int) []int { return []int{c.at(drawKey(rnd))} }
 
 // fetch gives a thread the next host, or lets it wait for one.
 func (p *apoideaPeer) fetch() {
@@ -258,15 +235,14 @@ func (p *apoideaPeer) fetch() {
 		p.store(func() {
 			p.machine.cpu.run(p.page, func() {
 				p.c.pages++
-				p.tell()
-				p.fetch()
+				p.tell(p.fetch)
 			})
 		})
 	})
 }
 
-// tell batches the messages of a page.
-func (p *apoideaPeer) tell() {
+// tell batches the messages of a page, and calls back when its thread need not wait for an answer.
+func (p *apoideaPeer) tell(then func()) {
 	for i := range p.c.setup.kinds {
 		kind := &p.c.setup.kinds[i]
 		for _, to := range kind.to(p.c, p.c.rnd, p.number) {
@@ -275,6 +251,9 @@ func (p *apoideaPeer) tell() {
 			}
 			b := &p.out[i][to]
 			b.items++
+			if kind.awaited {
+				b.waiting, then = append(b.waiting, then), func() {}
+			}
 			switch b.items {
 			case kind.most:
 				p.flush(i, to)
@@ -288,17 +267,29 @@ func (p *apoideaPeer) tell() {
 			}
 		}
 	}
+	then()
 }
 
 // flush sends a batch; both sides spend CPU time, half a round trip apart.
 func (p *apoideaPeer) flush(kind, to int) {
 	b := &p.out[kind][to]
-	bytes := batchHead + b.items*p.c.setup.kinds[kind].bytes
-	b.items = 0
+	work := p.call
+	if p.c.setup.kinds[kind].copies {
+		work = p.replica * time.Duration(b.items)
+	}
+	waiting := b.waiting
+	b.items, b.waiting = 0, nil
 	b.sent++
 	p.c.messages++
-	work := p.call + p.perByte*time.Duration(bytes)
 	p.machine.cpu.run(work, func() {
-		p.clock.After(lanRTT/2, func() { p.c.peers[to].machine.cpu.run(work, func() {}) })
+		p.clock.After(lanRTT/2, func() {
+			p.c.peers[to].machine.cpu.run(work, func() {
+				p.clock.After(lanRTT/2, func() {
+					for _, then := range waiting {
+						then()
+					}
+				})
+			})
+		})
 	})
 }

@@ -13,10 +13,8 @@ import (
 // hardware is the machine of a peer and the cost of a page and of a message on it.
 type hardware struct {
 	// page is the CPU time of a page, until its results are on disk; call that of one side of a
-	// message and its answer.
-	page, call time.Duration
-	// perByte is the CPU time of a byte of a message on one side.
-	perByte time.Duration
+	// message and its answer; replica that of one side of a page's records for one replica.
+	page, call, replica time.Duration
 	// disk is the time that a page occupies the disk.
 	disk time.Duration
 	// pageSize draws the size of a page.
@@ -27,11 +25,11 @@ const (
 	// pageCPU is the CPU time of a page of documentation for a single peer, with archive and
 	// records of its host: 1,949 pages per CPU second (scripts/bench.sh speed).
 	pageCPU = time.Second / 1949
-	// callCPU is one side's half of a call of 64 bytes on an idle connection, byteCPU its part per
-	// byte. BenchmarkCall of dht/p2p over TCP has 72 us with one call in flight, 9 us with 32, and
-	// 134 us with 32 in flight of 16 KiB each way; the sides share these equally.
-	callCPU = 36 * time.Microsecond
-	byteCPU = 2 * time.Nanosecond
+	// callCPU and replicaCPU are the CPU time of a call, and of the records of a page for one
+	// replica, both sides together. scripts/bench.sh peers measures them in percent of a page of one
+	// peer; docs/benchmarks.md has the figures.
+	callCPU    = pageCPU * 50 / 100
+	replicaCPU = pageCPU * 3 / 100
 
 	// pentiumSlower is the slowdown of a Pentium at 550 MHz (Apoidea 4) relative to the machine
 	// measured above: a sixth of the clock, and about four times less work per cycle, by common
@@ -48,20 +46,22 @@ const (
 	highLoadShare = 0.03
 )
 
-// pentium is the paper's machine, today the one that scripts/bench.sh measures.
+// pentium is the paper's machine.
 func pentium() *hardware {
-	return &hardware{
-		page: pentiumSlower * pageCPU, call: pentiumSlower * callCPU, perByte: pentiumSlower * byteCPU,
-		disk: accessesOfPage * diskAccess, pageSize: func(rnd *rand.Rand) int { return internet.PageSize(rnd) * worlds.PageMean2003 / pageMeanToday },
-	}
+	h := today()
+	h.page, h.call, h.replica = pentiumSlower*h.page, pentiumSlower*h.call, pentiumSlower*h.replica
+	h.disk = accessesOfPage * diskAccess
+	h.pageSize = func(rnd *rand.Rand) int { return internet.PageSize(rnd) * worlds.PageMean2003 / pageMeanToday }
+	return h
 }
 
 // pageMeanToday is the mean of internet.PageSize.
 const pageMeanToday = 38_000
 
-// today appends pages to one file and syncs it rarely, so disk time is negligible.
+// today is the machine that scripts/bench.sh measures. It appends pages to one file and syncs it
+// rarely, so disk time is negligible.
 func today() *hardware {
-	return &hardware{page: pageCPU, call: callCPU, perByte: byteCPU, pageSize: internet.PageSize}
+	return &hardware{page: pageCPU, call: callCPU / 2, replica: replicaCPU / 2, pageSize: internet.PageSize}
 }
 
 // machine simulates a hardware in virtual time: a CPU with processor sharing, and a disk that
@@ -80,10 +80,6 @@ func newMachine(clock *dhtsim.Clock, h *hardware, cpuShare float64) *machine {
 
 // store occupies the disk for a page, then calls back.
 func (m *machine) store(then func()) {
-	if m.disk == 0 {
-		then()
-		return
-	}
 	m.diskFree = max(m.diskFree, m.clock.Elapsed()) + m.disk
 	m.clock.After(m.diskFree-m.clock.Elapsed(), then)
 }

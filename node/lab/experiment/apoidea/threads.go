@@ -74,10 +74,7 @@ func runApoideaThreads(ctx context.Context, o *trial.Options, r *report.Report, 
 	if err != nil {
 		return err
 	}
-	var near []time.Duration // the nearest family of the first peer, over and over
-	for len(near) < threadSites {
-		near = append(near, families[0][0]...)
-	}
+	near := slices.Repeat(families[0][0], threadSites/familySites+1) // the nearest family of the first peer
 	s := report.Series{Name: "threads", Columns: []string{"case", "threads", "pages_per_s", "cpu_pct"}}
 	speed := report.Plot{Name: "pages", Title: "Throughput of one peer by threads", X: "threads", Y: "pages per second", LogX: true, LogY: true}
 	relative := report.Plot{Name: "relative", Title: "Relative throughput of one peer by threads", X: "threads", Y: "pages per second, % of the best", LogX: true, YMin: 0, YMax: 110}
@@ -103,12 +100,11 @@ func runApoideaThreads(ctx context.Context, o *trial.Options, r *report.Report, 
 			s.Rows = append(s.Rows, []float64{float64(n), float64(threads), got.perPeer(), got.cpuShare()})
 		}
 		threadsTable(&r.Table, &c, pages, cpu)
-		line := report.Line{Label: c.row, Y: pages, Dashed: c.near}
-		part := report.Line{Label: c.row, Dashed: c.near}
-		for i := range pages {
-			line.X, part.Y = append(line.X, float64(c.threads[i])), append(part.Y, 100*pages[i]/slices.Max(pages))
+		line, part := report.Line{Label: c.row, Dashed: c.near}, report.Line{Label: c.row, Dashed: c.near}
+		for i, v := range pages {
+			line.Add(float64(c.threads[i]), v)
+			part.Add(float64(c.threads[i]), 100*v/slices.Max(pages))
 		}
-		part.X = line.X
 		speed.Lines, relative.Lines = append(speed.Lines, line), append(relative.Lines, part)
 	}
 	r.Series = append(r.Series, s)
@@ -116,26 +112,22 @@ func runApoideaThreads(ctx context.Context, o *trial.Options, r *report.Report, 
 	return nil
 }
 
-// lonePeer draws a peer and sites, and returns the round trips. In a matrix with few nodes all
-// other nodes are sites, repeatedly.
+// lonePeer draws a peer and sites, and returns the round trips. In a matrix several sites share a
+// node.
 func lonePeer(net *internet.Internet, rnd *rand.Rand, sites int) ([]time.Duration, error) {
-	count := sites
-	if size := net.Size(); size > 0 {
-		count = min(count, size-1)
-	}
-	p, s, err := net.Draw(rnd, 1, count)
+	p, s, err := worlds.Hosts(net, rnd, 1, sites, true)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", trial.ErrOptions, err)
+		return nil, err
 	}
 	var out []time.Duration
-	for i := range sites {
-		out = append(out, net.RTT(p[0], s[i%len(s)]))
+	for _, site := range s {
+		out = append(out, net.RTT(p[0], site))
 	}
 	return out, nil
 }
 
 func threadsTable(t *report.Table, c *threadsCase, pages, cpu []float64) {
-	best := bestOf(pages)
+	best := slices.IndexFunc(pages, func(v float64) bool { return v >= nearBest*slices.Max(pages) })
 	t.Compare(c.row, "best_threads", "threads", report.OrNone(c.best), float64(c.threads[best]))
 	if c.load == 1 { // else it is what was put in
 		t.Compare(c.row, "cpu_at_best", "%", report.OrNone(c.cpu), cpu[best])
@@ -149,14 +141,4 @@ func threadsTable(t *report.Table, c *threadsCase, pages, cpu []float64) {
 			t.Add(c.row, fmt.Sprintf("pages_%d_threads", n), "pages/s", pages[i])
 		}
 	}
-}
-
-// bestOf returns where 90 % of the best are reached first.
-func bestOf(pages []float64) int {
-	for i, v := range pages {
-		if v >= nearBest*slices.Max(pages) {
-			return i
-		}
-	}
-	return 0
 }

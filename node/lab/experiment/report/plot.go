@@ -32,6 +32,8 @@ type Plot struct {
 type Line struct {
 	Label string    // in the legend
 	X, Y  []float64 // as many of one as of the other
+	// Low and High are the ends of error bars, one for each point; nil without.
+	Low, High []float64
 	// Dots draws only the points, Dashed a dashed line.
 	Dots, Dashed bool
 }
@@ -187,6 +189,10 @@ func (s *sheet) bound() {
 			s.x.take(p[0])
 			s.y.take(p[1])
 		}
+		for k := range s.Lines[i].Low {
+			s.y.take(s.Lines[i].Low[k])
+			s.y.take(s.Lines[i].High[k])
+		}
 	}
 	for _, m := range s.Marks {
 		s.x.take(m.X)
@@ -285,6 +291,9 @@ func (s *sheet) line(l *Line, colour string) {
 			fmt.Fprintf(s, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"/>\n", s.x.at(p[0]), s.y.at(p[1]), colour)
 		}
 		return
+	}
+	for k, x := range l.X[:len(l.Low)] {
+		s.stroke(s.x.at(x), s.y.at(l.Low[k]), s.x.at(x), s.y.at(l.High[k]), colour)
 	}
 	fmt.Fprintf(s, `<polyline fill="none" stroke="%s"%s points="`, colour, dashes(l))
 	for _, p := range points {
