@@ -87,8 +87,8 @@ func TestPaperAdmission(t *testing.T) {
 	}
 }
 
-// TestPaperDepth: beyond the depth nothing is looked at. If nothing runs, the head starts although it
-// does not fit.
+// TestPaperDepth: beyond the depth nothing is looked at. If nothing runs, the head starts although
+// it does not fit.
 func TestPaperDepth(t *testing.T) {
 	s, _ := paperScene(t, 2, 15, 25, 19, 29, 31)
 	s.want("at first", s.admit(), 15, 25)
@@ -122,8 +122,8 @@ func TestPaperStrangers(t *testing.T) {
 }
 
 // TestStarvationGuard: what was passed over during max_d completions and during the mean download
-// time is reserved: nothing else starts before it. One that is faster than the limit runs alone, and
-// its rate is not learned if the limiter reduced it.
+// time is reserved: nothing else starts before it. One that is faster than the limit runs alone,
+// and its rate is not learned if the limiter reduced it.
 func TestStarvationGuard(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

@@ -81,8 +81,8 @@ func lined(t *testing.T, x *world, line *bandwidth.Line) *fetch.Fetcher {
 	return f
 }
 
-// TestGovernedOrder: under a cap that lets one fetch run at a time, what the job fetches first comes
-// before all else, and then the smaller depth, whatever came first.
+// TestGovernedOrder: under a cap that lets one fetch run at a time, what the job fetches first
+// comes before all else, and then the smaller depth, whatever came first.
 func TestGovernedOrder(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		var seeds, order []string

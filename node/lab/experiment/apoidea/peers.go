@@ -3,6 +3,7 @@ package apoidea
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"time"
@@ -134,15 +135,13 @@ func runApoideaPeers(ctx context.Context, o *trial.Options, r *report.Report, pr
 			line.Low, line.High = append(line.Low, low), append(line.High, high)
 			s.Rows = append(s.Rows, []float64{float64(n), float64(peers), middle(1), middle(0), low, high, middle(2), middle(3)})
 			if peers == 1 {
-				r.Table.Add(c.row, "pages_1_peer", "pages/s", middle(1))
-				r.Table.Add(c.row, "cpu_1_peer", "%", middle(3))
+				r.Table.Drawn(c.row, "pages_1_peer", "pages/s", math.NaN(), of[1])
+				r.Table.Drawn(c.row, "cpu_1_peer", "%", math.NaN(), of[3])
 			} else if slices.Contains([]int{2, 4, 8, 12, 16, 64}, peers) {
 				metric := fmt.Sprintf("%d_peers", peers)
-				r.Table.Add(c.row, "pages_"+metric, "% of one peer alone", middle(0))
-				r.Table.Add(c.row, "pages_"+metric+"_p5", "% of one peer alone", low)
-				r.Table.Add(c.row, "pages_"+metric+"_p95", "% of one peer alone", high)
-				r.Table.Add(c.row, "messages_"+metric, "messages/page", middle(2))
-				r.Table.Add(c.row, "cpu_"+metric, "%", middle(3))
+				r.Table.Drawn(c.row, "pages_"+metric, "% of one peer alone", math.NaN(), of[0])
+				r.Table.Drawn(c.row, "messages_"+metric, "messages/page", math.NaN(), of[2])
+				r.Table.Drawn(c.row, "cpu_"+metric, "%", math.NaN(), of[3])
 			}
 		}
 		plot.Lines = append(plot.Lines, line)

@@ -67,7 +67,9 @@ func (t *Table) Add(row, metric, unit string, here float64) {
 // Compare appends a figure and the paper's, NaN if it gives none.
 func (t *Table) Compare(row, metric, unit string, paper, here float64) {
 	*t = append(*t, Row{Row: row, Metric: metric, Unit: unit, Paper: rounded(paper), Here: rounded(here)})
-	t.Within(usualTolerance)
+	if t.Within(usualTolerance); math.IsInf(here, 0) && !math.IsNaN(paper) {
+		(*t)[len(*t)-1].Verdict = Missed // it never happened
+	}
 }
 
 // Within judges the last figure with a tolerance: a share of the paper's figure, or NotCompared.
