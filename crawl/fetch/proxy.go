@@ -49,7 +49,7 @@ func ViaProxy(at *url.URL, dialer *net.Dialer) func(ctx context.Context, network
 	}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		nc, err := dial(ctx, network, address)
-		if op, ok := errors.AsType[*net.OpError](err); ok {
+		for op, ok := errors.AsType[*net.OpError](err); ok; op, ok = errors.AsType[*net.OpError](err) {
 			err = op.Err // owners of hosts get this text, without the proxy's address
 		}
 		if err != nil {

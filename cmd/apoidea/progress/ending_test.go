@@ -78,11 +78,12 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// TestCommandLineHidesFields: what --header sends to a host may be a secret.
-func TestCommandLineHidesFields(t *testing.T) {
-	args = []string{"apoidea", "run", "--header", "a.example: Authorization: secret", "--header=b.example: Cookie: secret", "--delay", "1s"}
+// TestCommandLineHidesSecrets: what --header sends to a host may be a secret, and --proxy may have a
+// password.
+func TestCommandLineHidesSecrets(t *testing.T) {
+	args = []string{"apoidea", "run", "--header", "a.example: Authorization: secret", "--header=b.example: Cookie: secret", "--proxy", "http://a:secret@b:1", "--proxy=http://a:secret@b:1", "--delay", "1s"}
 	t.Cleanup(func() { args = os.Args })
-	if got, want := commandLine(), "apoidea run --header ... --header=... --delay 1s"; got != want {
+	if got, want := commandLine(), "apoidea run --header ... --header=... --proxy ... --proxy=... --delay 1s"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

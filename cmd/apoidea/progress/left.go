@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/ops/words"
@@ -109,24 +108,20 @@ func bounds(j *control.Job) (met, without string) {
 	return strings.TrimSpace(met), without
 }
 
-// commandLine returns the running command as shell input, without the secrets of --header. Flags
-// can be appended: the last one counts.
+// commandLine returns the running command as shell input, without the secrets of --header and
+// --proxy. Flags can be appended: the last one counts.
 func commandLine() string {
 	var line strings.Builder
 	line.WriteString("apoidea")
 	for i, arg := range args[1:] {
+		flag, _, valued := strings.Cut(arg, "=")
 		switch {
-		case args[i] == "--header":
+		case args[i] == "--header", args[i] == "--proxy":
 			arg = "..."
-		case strings.HasPrefix(arg, "--header="):
-			arg = "--header=..."
+		case valued && (flag == "--header" || flag == "--proxy"):
+			arg = flag + "=..."
 		}
-		if strings.ContainsFunc(arg, func(r rune) bool {
-			return !strings.ContainsRune("-_./:=,@%+", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
-		}) {
-			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
-		}
-		line.WriteString(" " + arg)
+		line.WriteString(" " + words.ShellQuote(arg))
 	}
 	return line.String()
 }

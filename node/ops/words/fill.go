@@ -51,7 +51,7 @@ func broken(line string, indent, width int) (lines []string) {
 // ShellQuote returns text as one word of a shell.
 func ShellQuote(text string) string {
 	if strings.IndexFunc(text, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(`/._-+:@`, r)
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(`/._-+:@=,%`, r)
 	}) < 0 {
 		return text
 	}
