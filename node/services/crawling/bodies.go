@@ -46,9 +46,9 @@ const (
 	// silentFor is the backoff of a holder that did not answer. Until then bodies that only it is
 	// recorded to have are archived again.
 	silentFor = time.Minute
-	// maxSeen bounds the cached locations of bodies, which take at most 2.3 kB each, and maxSilent the
-	// unresponsive holders.
-	maxSeen   = 1024
+	// maxSeen bounds the cached locations of bodies, of some 300 bytes each and at most 8.5 kB, and
+	// maxSilent the unresponsive holders.
+	maxSeen   = 512
 	maxSilent = 256
 )
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/apoidea/apoidea/crawl/link"
@@ -84,6 +85,8 @@ func (c *OptOutCommands) OptOutCheck(ctx context.Context, raw string) (*control.
 	if h.OptedOut != "" {
 		check.Reasons = append(check.Reasons, h.OptedOut)
 	}
+	slices.Sort(check.Reasons)
+	check.Reasons = slices.Compact(check.Reasons) // a list may be the owner's reason as well
 	check.OptedOut = len(check.Reasons) > 0
 	host := optout.Subject{Kind: optout.KindHost, Name: check.Host}
 	check.Token, check.WithdrawToken, check.WellKnown = optout.Token(host, optout.Out), optout.Token(host, optout.Back), optout.WellKnown

@@ -39,6 +39,9 @@ func TestOptOutCommands(t *testing.T) {
 			if host == "address.example" {
 				return nil, errors.New("192.0.2.1 has opted out")
 			}
+			if host == "twice.example" { // as the owner
+				return nil, errors.New("192.0.2.3 has opted out")
+			}
 			return []netip.AddrPort{netip.MustParseAddrPort("192.0.2.2:80")}, nil
 		},
 		Host: func(_ context.Context, host string) (*control.Host, error) {
@@ -46,12 +49,15 @@ func TestOptOutCommands(t *testing.T) {
 			if host == "owner.example" {
 				h.OptedOut = "its owner says so"
 			}
+			if host == "twice.example" {
+				h.OptedOut = "192.0.2.3 has opted out"
+			}
 			return h, nil
 		},
 		Domains: func(context.Context, int) ([]string, error) { return []string{"domain.example"}, nil },
 		Look:    func(context.Context, func(*owner.Owner)) error { return nil },
 	}}
-	for host, out := range map[string]bool{"free.example": false, "listed.example": true, "address.example": true, "owner.example": true} {
+	for host, out := range map[string]bool{"free.example": false, "listed.example": true, "address.example": true, "owner.example": true, "twice.example": true} {
 		if check, err := c.OptOutCheck(t.Context(), host); err != nil || check.OptedOut != out || check.OptedOut != (len(check.Reasons) == 1) || check.Host != host {
 			t.Errorf("%s: %+v, %v", host, check, err)
 		}
