@@ -77,8 +77,8 @@ step_vet() {
   for dir in "${tools[@]}"; do (cd "$dir" && compiling go vet ./...); done
 }
 
-# Systems that are released: packages and tests are vetted for another system and for 32 bits, and the licences of what is linked are found. --long vets and links every
-# target, and runs the tests as 32-bit programs where this machine can.
+# Systems that are released: packages and tests are vetted for Windows and for 32 bits, those with files for certain systems also for macOS and FreeBSD, and the licences of
+# what is linked are found. --long vets and links every target, and runs the tests as 32-bit programs where this machine can.
 step_targets() {
   local targets target notices
   targets=$(scripts/release.sh --targets)
@@ -96,7 +96,13 @@ step_targets() {
     GOOS=${target%%/*} GOARCH=${target##*/} GOARM=7 compiling go vet $product
     [ $long = 0 ] || scripts/release.sh --build-only "$target"
   done
-  [ $long = 1 ] || return 0
+  if [ $long = 0 ]; then
+    for target in darwin/arm64 freebsd/amd64; do
+      echo "vet for $target"
+      git ls-files '*_darwin*.go' '*_freebsd*.go' '*_bsd*.go' '*_unix.go' '*_other.go' | xargs dirname | sort -u | sed 's|^|./|' | GOOS=${target%%/*} GOARCH=${target##*/} compiling xargs go vet
+    done
+    return 0
+  fi
   case $(go env GOHOSTOS)/$(go env GOHOSTARCH) in
     linux/amd64) GOARCH=386 go test -short -timeout 60m ./crawl/... ./dht/... ./dedup/... ./storage/... ./node ./node/services/crawling ./node/services/jobs ./node/services/records ./node/services/wire ./node/services/subnets ./node/services/handoff ./cmd/... ;;
   esac
@@ -122,7 +128,7 @@ step_prose() { scripts/prose.sh; }
 step_tidy() { go mod tidy -diff; }
 
 # Packages that start no goroutine, tests included: the race detector finds nothing there, and takes ten times as long.
-lone='/(cmd/apoidea/(picture|settings|show|words)|crawl/(domain|extract|frontier|job|owner|permit|placement|robots|trap|wire|worker/session)|dht/(member|ring|wire|workers)|node/(custody|lab/(internet|model|sim)|volunteer|wire)|storage/replica)(/|$)'
+lone='/(cmd/apoidea/(picture|settings|show|words)|crawl/(domain|extract|frontier|job|owner|permit|placement|robots|trap|wire|worker/session)|dht/(member|ring|wire|workers)|node/lab/(internet|model|sim)|storage/replica)(/|$)'
 # Packages whose tests take the race detector minutes: they run with it in --full only.
 slow_race='/(cmd/apoidea|crawl/link|crawl/worker|dht|dht/p2p|node|node/lab/cluster|node/lab/.*|node/repair|node/services/records|node/services/rpc|node/ops/seed|scripts/.*|storage|storage/warc)$'
 

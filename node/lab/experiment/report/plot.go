@@ -72,7 +72,7 @@ func wide(text string, size float64) float64 { return 0.56 * size * float64(len(
 
 // wrapped breaks a text between words into lines of at most a width.
 func wrapped(text string, width, size float64) (lines []string) {
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		if last := len(lines) - 1; last >= 0 && wide(lines[last]+" "+word, size) <= width {
 			lines[last] += " " + word
 		} else {

@@ -195,7 +195,7 @@ func (t Table) Text() string {
 	}
 	var b strings.Builder
 	for _, row := range rows {
-		line := ""
+		var line strings.Builder
 		for i, text := range row {
 			fill := strings.Repeat(" ", width[i]-utf8.RuneCountInString(text))
 			if numeric := 3 <= i && i <= 6; numeric {
@@ -203,9 +203,9 @@ func (t Table) Text() string {
 			} else {
 				text += fill
 			}
-			line += text + "  "
+			line.WriteString(text + "  ")
 		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
 	return b.String()
 }
