@@ -21,5 +21,6 @@ map(select(.paper == $paper)) | .[]
 | (if .of then [("synthetic", "aws-21", "planetlab-490") as $input | $ours[0][$input + "/" + $f.of[0]] | select(. != null) | .[$f.of[1]][$f.of[2]]] else [] end) as $values
 | (.verdict // ($values[0] | judged($f.published; $f.tolerance // 0.1))) as $verdict
 | [.figure, .source, "\(.published | number)\(if .unit == "" or (.published | type) == "string" then "" else " " + .unit end)",
-   (.ours // ($values | map(shown) | join(" / "))), .fitted, $verdict, (if .command | startswith("experiment") then "`\(.command)`" else .command end), .why]
+   (if .ours then .ours | if type == "array" then map(if type == "array" then ($ours[0]["synthetic/" + .[0]][.[1]][.[2]] | shown) + .[3] else . end) | join("") else . end
+    else $values | map(shown) | join(" / ") end), .fitted, $verdict, (if .command | startswith("experiment") then "`\(.command)`" else .command end), .why]
 | "| " + join(" | ") + " |"
