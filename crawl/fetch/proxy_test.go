@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestDeadProxy: the error of a proxy that refuses names the proxy as the cause, and not its address.
+// TestDeadProxy: the error of a proxy that refuses names the proxy as the cause, and not its
+// address.
 func TestDeadProxy(t *testing.T) {
 	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

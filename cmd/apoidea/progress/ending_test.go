@@ -78,8 +78,8 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// TestCommandLineHidesSecrets: what --header sends to a host may be a secret, and --proxy may have a
-// password.
+// TestCommandLineHidesSecrets: what --header sends to a host may be a secret, and --proxy may have
+// a password.
 func TestCommandLineHidesSecrets(t *testing.T) {
 	args = []string{"apoidea", "run", "--header", "a.example: Authorization: secret", "--header=b.example: Cookie: secret", "--proxy", "http://a:secret@b:1", "--proxy=http://a:secret@b:1", "--delay", "1s"}
 	t.Cleanup(func() { args = os.Args })
