@@ -358,6 +358,9 @@ func (t *trial) interrupted(ctx context.Context) error {
 	})
 	if done {
 		t.report.Say("ended before %v", after)
+		if t.peers[0].Err != nil {
+			return t.peers[0].Ended()
+		}
 		return nil
 	}
 	t.report.Say("interrupted after %v", after)
