@@ -45,6 +45,7 @@ const (
 	// paperTwo and paperSix are the paper's averages at max_d 2 and 6, in bytes per second.
 	paperTwo, paperSix = 64_562.0, 71_788.0
 	paperRatio         = paperSix / paperTwo
+	ratioTolerance     = 0.05 // less than half of the difference that the paper found
 	// bandwidthDraws is the number of draws of servers and queue, quickDraws that of a quick run.
 	bandwidthDraws, quickDraws = 10, 2
 )
@@ -159,6 +160,7 @@ func runBandwidth(ctx context.Context, o *trial.Options, r *report.Report, progr
 			ratios = append(ratios, use["paper-6"+speed][k]/two)
 		}
 		r.Table.Drawn("paper-6-to-2"+speed, "use", "ratio", paperRatio, ratios)
+		r.Table.Within(ratioTolerance)
 	}
 	trade.Lines = append([]report.Line{paper}, trade.Lines...)
 	r.Plots = append(r.Plots, bandwidthPlots(runs, seconds)...)

@@ -306,7 +306,6 @@ var probesUnits = map[string]string{
 func probesTable(r *report.Report, found *probesRows, peers int) {
 	paper := map[string]map[string]float64{
 		"brute-force": {"optimal": 100, "probes_per_site": probesCrawlers},
-		"sites":       {"tree_height": 8},
 		fmt.Sprintf("learning-%d", probesCrawlers): {"probes_first": 3.05, "probes_last": 2.66},
 	}
 	for _, suffix := range []string{"", scattered, scatteredApart, scatteredLess} {
