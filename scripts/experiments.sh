@@ -137,7 +137,7 @@ TEXT
   summary main apoidea-proximity apoidea-threads ipmicra-probes ipmicra-download ipmicra-load coordinates-strategies coordinates-overhead coordinates-adapt bandwidth
   cat <<'TEXT'
 
-The section of each experiment gives the reasons for differences; [papers.md](papers.md) has them by mechanism.
+The section of each experiment gives the reasons for differences; [papers.md](papers.md) has them by figure.
 
 ![IPMicra: share of sites at a nearest crawler by probes per site, here and in the paper](img/ipmicra-probes--thresholds.svg)
 

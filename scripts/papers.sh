@@ -11,7 +11,7 @@ while IFS= read -r line; do
   case $line in
     '<!-- figures of '*)
       name=${line#<!-- figures of } name=${name% -->}
-      printf '%s\n' "$line"
+      printf '%s\n' "$line" '| figure | source | paper | ours | fitted | verdict | command | why |' '| --- | --- | --- | --- | --- | --- | --- | --- |'
       jq -r --arg paper "$name" --slurpfile ours "$root/docs/experiments.json" -f "$root/scripts/papers.jq" "$root/scripts/papers.json"
       skipping=1
       ;;

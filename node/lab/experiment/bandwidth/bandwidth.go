@@ -26,8 +26,8 @@ of the use at max_d 6 to that at 2. A URL that was passed over is reserved after
 Rows paper-2 to paper-96 are the paper's governor by max_d. start-stop is its rival. ours is our governor above the hard limiter, as in a peer. Rows -limiter add the hard limiter, and
 ours-alone omits it. use is mean use divided by the limit. A one-second window starts every 10 ms; windows_above is the share of them above 1.02 of the limit. windows_above_cap is the
 share above the limit itself. order_violations is the share of fetches started while a higher score waited. known is the share of fetches from servers with estimates. For figure 1,
-predicted is the mean of CB over a second, measured the bytes received in it; predicted_above_cap and measured_above_cap are the shares of seconds in which each exceeds the limit.
-predicted_error is their mean difference. estimate_error is the difference between B(u) and the rates of
+predicted is the mean of CB over a second, and measured the bytes received in it. predicted_above_cap and measured_above_cap are the shares of seconds above the limit.
+predicted_error is the mean difference. estimate_error is the difference between B(u) and the rates of
 downloads of known servers, relative to these rates. Downloads of different length differ in rate in any case.
 
 Rows days- cover two weeks in which server rates depend on hour and kind of day (world.go, drawn by us), at max_d 6. 48-cells has the paper's estimates, one-cell one estimate per server.
@@ -45,7 +45,6 @@ const (
 	// paperTwo and paperSix are the paper's averages at max_d 2 and 6, in bytes per second.
 	paperTwo, paperSix = 64_562.0, 71_788.0
 	paperRatio         = paperSix / paperTwo
-	ratioTolerance     = 0.05 // less than half of the difference that the paper found
 	// bandwidthDraws is the number of draws of servers and queue, quickDraws that of a quick run.
 	bandwidthDraws, quickDraws = 10, 2
 )
@@ -160,7 +159,7 @@ func runBandwidth(ctx context.Context, o *trial.Options, r *report.Report, progr
 			ratios = append(ratios, use["paper-6"+speed][k]/two)
 		}
 		r.Table.Drawn("paper-6-to-2"+speed, "use", "ratio", paperRatio, ratios)
-		r.Table.Within(ratioTolerance)
+		r.Table.Within(0.05) // less than half of the difference that the paper found
 	}
 	trade.Lines = append([]report.Line{paper}, trade.Lines...)
 	r.Plots = append(r.Plots, bandwidthPlots(runs, seconds)...)

@@ -26,7 +26,7 @@ to 125 ms. In brute force all crawlers probe every site; oracle is the fastest d
 server's time; the other rows probe by connect. Figures are medians of 20 repeats with other crawlers and sites.
 
 rtt_of_random is the mean round trip to the worker, relative to that of a random crawler. Without server time a page of any size takes a number of round trips that
-depends on its size alone. So no mix of sizes gives a smaller download_of_random than brute force's rtt_of_random: the paper's tenth requires sites that are ten times
+depends on its size alone. So no mix of sizes gives a smaller download_of_random than brute force's rtt_of_random. The paper's tenth requires sites that are ten times
 nearer to one crawler than to the others on average.
 
 Row smallest-probe has the share of sites where the crawler with the smallest probe is the fastest. It covers one download each and mean downloads. Sites without an
