@@ -32,8 +32,8 @@ Lines. The median line has 39 Mbit/s, lognormal with sigma 0.79. This is fitted 
 vary by 1.6 % in the median from hour to hour, like those of 490 PlanetLab nodes over 18 measurements. One route in three changes once a day by a factor (sigma 0.1). Two in
 three routes last for days (Paxson, End-to-end routing behavior in the Internet, 1997); the factor is ours. A site has the round trips of the time when it is found.
 
-coordinates: at p90 it is 25 to 54 % faster than random in coordinates-strategies, which counts only chosen workers. In placement and here it is 8 to 16 %, since
-random peers fetch 84 to 135 of a site's 170 pages to estimate. Without these (download_p90_placed_ms, chart download-times) it is 30 to 44 % in placement and 22 to 28 % here.`,
+coordinates: at p90 it is 25 to 45 % faster than random in coordinates-strategies, which counts only chosen workers. In placement and here it is 10 to 15 %, since
+random peers fetch 84 to 135 of a site's 170 pages to estimate. Without these (download_p90_placed_ms, chart download-times) it is 27 to 40 % in placement and 18 to 28 % here.`,
 	Run: func(ctx context.Context, o *trial.Options, r *report.Report, progress trial.Progress) error {
 		return runPlacement(ctx, o, &placementSetup{peers: o.Count(todayPeers), span: o.Length(todayHours * time.Hour), today: true}, r, progress)
 	},
