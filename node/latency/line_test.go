@@ -130,10 +130,15 @@ func TestLineDeadlines(t *testing.T) {
 			t.Errorf("behind a deadline that was taken away: %q, %v", buf[:n], err)
 		}
 		// A deadline that is moved into the past ends a read under way.
-		time.AfterFunc(time.Millisecond, func() { _ = near.SetDeadline(time.Unix(1, 0)) })
+		moved := make(chan struct{})
+		time.AfterFunc(time.Millisecond, func() {
+			_ = near.SetDeadline(time.Unix(1, 0))
+			close(moved)
+		})
 		if _, err := near.Read(buf); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Error(err)
 		}
+		<-moved // the read ends before the deadline of writes is set
 		if _, err := near.Write(buf); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Error(err)
 		}
