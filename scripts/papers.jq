@@ -16,11 +16,13 @@ def shown: if type == "array" and .[1] != .[2] then "\(.[0] | number) (\(.[1] | 
 def judged($published; $tolerance):
   middle | if . == null then "not comparable" elif (. - $published | fabs) <= $tolerance * ($published | fabs) then "reached" else "missed" end;
 
+# text is a text, or parts of it: a part that is an array is a figure of the synthetic internet, and what follows it.
+def text: if type == "array" then map(if type == "array" then ($ours[0]["synthetic/" + .[0]][.[1]][.[2]] | shown) + .[3] else . end) | join("") else . end;
+
 map(select(.paper == $paper)) | .[]
 | . as $f
 | (if .of then [("synthetic", "aws-21", "planetlab-490") as $input | $ours[0][$input + "/" + $f.of[0]] | select(. != null) | .[$f.of[1]][$f.of[2]]] else [] end) as $values
 | (.verdict // ($values[0] | judged($f.published; $f.tolerance // 0.1))) as $verdict
 | [.figure, .source, "\(.published | number)\(if .unit == "" or (.published | type) == "string" then "" else " " + .unit end)",
-   (if .ours then .ours | if type == "array" then map(if type == "array" then ($ours[0]["synthetic/" + .[0]][.[1]][.[2]] | shown) + .[3] else . end) | join("") else . end
-    else $values | map(shown) | join(" / ") end), .fitted, $verdict, (if .command | startswith("experiment") then "`\(.command)`" else .command end), .why]
+   (if .ours then .ours | text else $values | map(shown) | join(" / ") end), .fitted, $verdict, (if .command | startswith("experiment") then "`\(.command)`" else .command end), (.why | text)]
 | "| " + join(" | ") + " |"
