@@ -235,14 +235,14 @@ func (p *apoideaPeer) fetch() {
 		p.store(func() {
 			p.machine.cpu.run(p.page, func() {
 				p.c.pages++
-				p.tell(p.fetch)
+				p.send(p.fetch)
 			})
 		})
 	})
 }
 
-// tell batches the messages of a page, and calls back when its thread need not wait for an answer.
-func (p *apoideaPeer) tell(then func()) {
+// send batches the messages of a page, and calls back when its thread need not wait for an answer.
+func (p *apoideaPeer) send(then func()) {
 	for i := range p.c.setup.kinds {
 		kind := &p.c.setup.kinds[i]
 		for _, to := range kind.to(p.c, p.c.rnd, p.number) {

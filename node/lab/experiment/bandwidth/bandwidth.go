@@ -31,9 +31,8 @@ predicted_error is the mean difference. estimate_error is the difference between
 downloads of known servers, relative to these rates. Downloads of different length differ in rate in any case.
 
 Rows days- cover two weeks in which server rates depend on hour and kind of day (world.go, drawn by us), at max_d 6. 48-cells has the paper's estimates, one-cell one estimate per server.
-Each hour is simulated for ten seconds, and the second week is judged. estimate_error_first_days covers the first Thursday to Saturday, when cells are still empty. The 48 cells improve
-the estimate in each of the ten draws. One draw was repeated with 5, 20 and 30 seconds per hour, with the same result. It was also repeated with four days from a Friday, the last two
-judged. There the cells helped only at 60 seconds per hour, with fifty visits to a server per day. The error of CB is hardly smaller, since errors of several servers cancel out.`,
+Each hour is simulated for ten seconds, and the second week is judged. estimate_error_first_days covers the first Thursday to Saturday, when cells are still
+empty. The 48 cells need visits on each kind of day: in the first three days they are worse than one cell. The error of CB is hardly smaller, since errors of several servers cancel out.`,
 	Run: runBandwidth,
 }
 

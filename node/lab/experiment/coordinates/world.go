@@ -15,11 +15,11 @@ import (
 
 // The peers of the thesis ran on PlanetLab: shared machines, of which some were so busy that a near
 // one was slower than a far one. How busy they are, how much downloads vary and how long servers
-// need are not told there, so the constants below were fitted, on seed 1 of the synthetic internet,
-// to figures of the thesis: the stalls to the 90th percentile of random placement; servers and
-// variation (with the filter's window minimum) to the number of updates. Those figures show that
-// the thesis' numbers are possible, not that they were predicted. What placement saves was not
-// fitted, but it depends on the stalls.
+// need is not stated there, so the constants below were fitted, on seed 1 of the synthetic
+// internet, to figures of the thesis: the stalls to the 90th percentile of random placement;
+// servers and variation (with the filter's window minimum) to the number of updates. Those figures
+// show that the thesis' numbers are possible, not that they were predicted. What placement saves
+// was not fitted, but it depends on the stalls.
 const (
 	// peerWait is the CPU wait of a peer's program at each arrival: the median over peers in ms,
 	// the spread of its logarithm over peers (one in ten waits more than 90 ms), and its variation

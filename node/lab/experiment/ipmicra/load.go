@@ -344,11 +344,11 @@ func (p *probesRows) loadTable(r *report.Report) {
 			if len(values) == 0 {
 				continue
 			}
-			said := math.NaN()
+			published := math.NaN()
 			if (name == leastVariance || name == leastVariance+scattered) && metric == "optimal" {
-				said = paperOptimal
+				published = paperOptimal
 			}
-			r.Table.Drawn(name, metric, cmp.Or(units[metric], "%"), said, values)
+			r.Table.Drawn(name, metric, cmp.Or(units[metric], "%"), published, values)
 		}
 	}
 }

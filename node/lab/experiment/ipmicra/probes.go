@@ -309,8 +309,8 @@ func probesTable(r *report.Report, found *probesRows, peers int) {
 		fmt.Sprintf("learning-%d", probesCrawlers): {"probes_first": 3.05, "probes_last": 2.66},
 	}
 	for _, suffix := range []string{"", scattered, scatteredApart, scatteredLess} {
-		for t, said := range probesPaper {
-			paper[fmt.Sprintf("ipmicra-%d%s", t, suffix)] = map[string]float64{"optimal": said.optimal, "probes_per_site": said.probes}
+		for t, published := range probesPaper {
+			paper[fmt.Sprintf("ipmicra-%d%s", t, suffix)] = map[string]float64{"optimal": published.optimal, "probes_per_site": published.probes}
 		}
 		paper["ipmicra-50"+suffix]["excess_of_others"] = 13
 	}
@@ -371,8 +371,8 @@ func probesPlots(r *report.Report, found *probesRows, peers int) {
 		}
 	}
 	for _, t := range thresholds {
-		if said, ok := probesPaper[t]; ok && peers == probesCrawlers {
-			trade.Lines = append(trade.Lines, report.Line{Label: fmt.Sprintf("paper, T = %d ms", t), Dots: true, X: []float64{said.probes}, Y: []float64{said.optimal}})
+		if published, ok := probesPaper[t]; ok && peers == probesCrawlers {
+			trade.Lines = append(trade.Lines, report.Line{Label: fmt.Sprintf("paper, T = %d ms", t), Dots: true, X: []float64{published.probes}, Y: []float64{published.optimal}})
 		}
 	}
 	r.Series, r.Plots = append(r.Series, series), append(r.Plots, curve, trade)

@@ -85,12 +85,12 @@ func (p *probesRows) table(r *report.Report, paper map[string]map[string]float64
 			if !ok {
 				unit = "% of sites"
 			}
-			said, ok := paper[name][metric]
+			published, ok := paper[name][metric]
 			if !ok {
-				said = math.NaN()
+				published = math.NaN()
 			}
 			if len(row.values[metric]) > 0 {
-				r.Table.Drawn(name, metric, unit, said, row.values[metric])
+				r.Table.Drawn(name, metric, unit, published, row.values[metric])
 			}
 		}
 	}

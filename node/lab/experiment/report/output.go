@@ -82,15 +82,15 @@ func (r *Report) Write(dir string, run *Run) error {
 
 // caption writes the simple inputs below each chart.
 func (r *Report) caption(seed uint64) {
-	said := []string{fmt.Sprintf("seed %d", seed)}
+	parts := []string{fmt.Sprintf("seed %d", seed)}
 	for _, name := range slices.Sorted(maps.Keys(r.Inputs)) {
 		switch v := r.Inputs[name].(type) {
 		case bool, int, float64, string:
-			said = append(said, name+" "+filepath.Base(fmt.Sprint(v))) // a file without its directory
+			parts = append(parts, name+" "+filepath.Base(fmt.Sprint(v))) // a file without its directory
 		}
 	}
 	for i := range r.Plots {
-		r.Plots[i].Caption = strings.Join(said, ", ")
+		r.Plots[i].Caption = strings.Join(parts, ", ")
 	}
 }
 

@@ -107,9 +107,9 @@ func (t Table) Brief() string {
 	}
 	compared := len(t) - verdicts[""]
 	for _, r := range t {
-		said := fmt.Sprintf("%s %s %s", r.Metric, readable(r.Here), r.Unit)
+		text := fmt.Sprintf("%s %s %s", r.Metric, readable(r.Here), r.Unit)
 		if compared > 0 {
-			said = fmt.Sprintf("%s (paper %s: %s)", said, readable(r.Paper), r.Verdict)
+			text = fmt.Sprintf("%s (paper %s: %s)", text, readable(r.Paper), r.Verdict)
 		}
 		if compared > 0 && r.Verdict == "" || compared == 0 && len(figures[r.Row]) == few {
 			continue
@@ -117,7 +117,7 @@ func (t Table) Brief() string {
 		if figures[r.Row] == nil {
 			rows = append(rows, r.Row)
 		}
-		figures[r.Row] = append(figures[r.Row], said)
+		figures[r.Row] = append(figures[r.Row], text)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d figures of papers: %d reached, %d missed, %d not comparable", compared, verdicts[Reached], verdicts[Missed], verdicts[NotComparable])
