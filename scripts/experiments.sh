@@ -146,7 +146,7 @@ The section of each experiment gives the reasons for differences; [papers.md](pa
     apoidea experiment list
     apoidea experiment run apoidea-proximity -o ~/apoidea/proximity
 
-A run of more than 20 seconds first prints the expected time on two cores with default options: at most two minutes, churn 15. `--quick` makes a smaller run
+A run of more than 20 seconds first prints the expected time on two cores with default options: at most two minutes. `--quick` makes a smaller run
 of at most 25 seconds (ipmicra-load: 90). `--brief` prints ten lines at most: the papers' figures beside ours, each with a verdict. `run.json` has the
 options, version, commit ("unknown" if the build has none), command line, machine, wall and CPU time. `scripts/artifact.sh` repeats all runs and
 compares them with this page (see [researcher.md](researcher.md#experiments)).

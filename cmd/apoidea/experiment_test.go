@@ -125,7 +125,7 @@ func TestExperimentAnnouncesTimeOfLongRuns(t *testing.T) {
 	cmd := newExperiment(new(globals))
 	cmd.SetArgs([]string{"run", "churn", "-o", t.TempDir(), "--brief"})
 	cmd.SetErr(&errOut)
-	if err := cmd.ExecuteContext(ctx); !errors.Is(err, context.Canceled) || !strings.HasPrefix(errOut.String(), "churn: expected time 15m0s ") {
+	if err := cmd.ExecuteContext(ctx); !errors.Is(err, context.Canceled) || !strings.HasPrefix(errOut.String(), "churn: expected time 1m50s ") {
 		t.Errorf("%v, %q", err, errOut.String())
 	}
 }

@@ -23,7 +23,7 @@ type Strategy struct {
 	placed float64          // sites so far, small ones counting less than one
 	asked  map[string]int   // by host: probes requested in the current placement
 	tried  map[string][]int // by host: columns of peers with a trial in the current placement
-	price  [2]float64       // of a probe, 1 being the value of a right choice: for sites with an address and without
+	price  [2]float64       // of a probe, 1 being the value of a right choice, by kind of the site
 
 	now      time.Time // latest time of any input
 	frozen   bool
@@ -47,7 +47,7 @@ func New(seed uint64) *Strategy {
 
 const (
 	// usualBudget is the long-term mean of probes per site, exploration included; blindBudget is that
-	// of sites without a known address, since a first probe has to replace the information in it.
+	// of sites without an address in a known block: a first probe has to replace its information.
 	usualBudget, blindBudget = 1.2, 1.6
 	// usualTraining is the additional cost of earlier sites: with c candidates the n-th one may cost
 	// this times the root of c/n more probes. So the cost of learning grows with the root of the
@@ -97,7 +97,7 @@ const (
 	// always is the share of sites that every candidate measures.
 	always = 0.005
 	// manyPeers bounds the additional training due to many candidates, blindTraining is the factor for
-	// sites without an address.
+	// sites without an address in a known block.
 	manyPeers     = 64
 	blindTraining = 1.4
 )
@@ -134,7 +134,7 @@ func key(host string, site netip.Addr) string {
 func (s *Strategy) question(v *placement.View) *question {
 	q := &question{view: v, host: v.Host, able: v.Able(), hints: hintsOf(v.Site), key: key(v.Host, v.Site), addressed: v.Site.IsValid()}
 	s.tick(v.Now)
-	if q.worth = worthOf(v.URLs); q.worth < newPlace && q.addressed && !s.memories.at(q.hints[sameSubnet]) {
+	if q.worth = worthOf(v.URLs); q.worth < newPlace && q.addressed && !s.memories.at(sameSubnet, q.hints) {
 		q.worth = newPlace
 	}
 	if q.memory = s.memories.find(q.key); q.memory != nil {
@@ -301,7 +301,7 @@ func (s *Strategy) lightest(q *question, k int) int {
 // exceeds its price, and new candidates beside it. If a peer could not reach the site, the worker
 // must have reached it; if downloads have become slower, their worker measures again.
 func (s *Strategy) probes(q *question, worker int) []string {
-	price := s.price[q.kind()]
+	price := s.price[s.kind(q)]
 	most := -1
 	for k, gain := range s.judged.gain {
 		if gain*q.worth >= price && (most < 0 || gain > s.judged.gain[most]) {
@@ -319,7 +319,7 @@ func (s *Strategy) probes(q *question, worker int) []string {
 
 // leastGain returns the minimum gain of a probe: its price, or that of a trial.
 func (s *Strategy) leastGain(q *question) float64 {
-	least := s.price[q.kind()] / max(q.worth, 1e-9)
+	least := s.price[s.kind(q)] / max(q.worth, 1e-9)
 	if q.view.URLs > trial {
 		least = min(least, moving)
 	}
@@ -411,13 +411,13 @@ func (s *Strategy) pay(q *question, asked, of int) {
 		return
 	}
 	budget, training := usualBudget, usualTraining
-	if q.kind() == 1 {
+	if s.kind(q) == 1 {
 		budget, training = blindBudget, blindTraining*training
 	}
 	budget += training * math.Sqrt(float64(min(of, manyPeers))/(s.placed+1))
 	budget *= q.worth
 	aside := always * max(0, float64(of)-budget)
-	p := &s.price[q.kind()]
+	p := &s.price[s.kind(q)]
 	*p = min(max(*p*math.Exp(priceRate*(float64(asked)-budget+aside)), minPrice), maxPrice)
 }
 
@@ -505,9 +505,10 @@ func (q *question) unmeasured(which func(int) bool) (out []string) {
 	return out
 }
 
-// kind returns 0 for a site with an address, 1 without.
-func (q *question) kind() int {
-	if q.addressed {
+// kind returns 0 for a site with an address that says something about it, since earlier sites share
+// its block; 1 otherwise.
+func (s *Strategy) kind(q *question) int {
+	if q.addressed && s.memories.at(sameBlock, q.hints) {
 		return 0
 	}
 	return 1

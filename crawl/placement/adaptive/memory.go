@@ -133,9 +133,9 @@ func (ms *memories) find(key string) *memory {
 	return nil
 }
 
-// at reports whether a site of that subnet is stored.
-func (ms *memories) at(subnet uint64) bool {
-	return slices.ContainsFunc(ms.all, func(m *memory) bool { return m.hints[sameSubnet] == subnet })
+// at reports whether a stored site shares a hint.
+func (ms *memories) at(kind hint, of hints) bool {
+	return slices.ContainsFunc(ms.all, func(m *memory) bool { return m.hints[kind] == of[kind] })
 }
 
 // add returns the memory for a site, possibly an older one of the same key, and evicts another if

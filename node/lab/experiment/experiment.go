@@ -42,7 +42,7 @@ func Overview() string {
 
 // seconds has the wall-clock times of default and quick runs on two cores.
 var seconds = map[string][2]time.Duration{
-	"apoidea-peers": {30, 3}, "apoidea-proximity": {1, 1}, "apoidea-threads": {1, 1}, "bandwidth": {10, 2}, "churn": {900, 3},
+	"apoidea-peers": {30, 3}, "apoidea-proximity": {1, 1}, "apoidea-threads": {1, 1}, "bandwidth": {10, 2}, "churn": {110, 3},
 	"coordinates-adapt": {10, 10}, "coordinates-crawl": {10, 10}, "coordinates-overhead": {10, 3}, "coordinates-strategies": {15, 3}, "frontier": {20, 2},
 	"ipmicra-download": {10, 3}, "ipmicra-load": {120, 90}, "ipmicra-probes": {40, 15}, "placement": {45, 8}, "placement-today": {120, 25},
 }

@@ -18,7 +18,7 @@ import (
 var Churn = trial.Experiment{
 	Name:  "churn",
 	About: "peers of a ring join and die: wrong owners, cost",
-	Long: `A ring of --peers (10,000) in virtual time. Sessions are exponential with a median of 60 minutes and end with deaths, half of them silent. Joining peers keep the number of
+	Long: `A ring of --peers (2,000) in virtual time. Sessions are exponential with a median of 60 minutes and end with deaths, half of them silent. Joining peers keep the number of
 peers constant for --hours (four minutes). Owners are compared with the global truth; then a tenth of all peers dies at once. A crawl under churn is a test: TestCrawlUnderChurn of
 node/lab/sim.`,
 	Run: runChurn,
@@ -30,7 +30,7 @@ func runChurn(ctx context.Context, o *trial.Options, r *report.Report, progress 
 		return err
 	}
 	cfg := sim.ChurnConfig{
-		Seed: o.Seed, Peers: o.Count(trial.Either(o, 10_000, 400)), For: o.Length(trial.Either(o, 4*time.Minute, 36*time.Second)), Internet: net,
+		Seed: o.Seed, Peers: o.Count(trial.Either(o, 2_000, 400)), For: o.Length(trial.Either(o, 4*time.Minute, 36*time.Second)), Internet: net,
 	}
 	cfg.Progress = func(done, all time.Duration) {
 		share := done.Seconds() / all.Seconds()
