@@ -15,8 +15,8 @@ def minutes: "\(. / 60 | floor) min \(. % 60 | round) s";
 # stated returns the median and bounds of a committed figure: its interval, and at least a share of it.
 def stated($share):
   (if type == "array" then . else [., ., .] end) as [$median, $low, $high]
-  | ($median // 0 | fabs * $share + 1e-9) as $least
-  | {median: $median, low: ([$low // $median, $median - $least] | min), high: (if type == "array" and $high == null then infinite else [$high // $median, $median + $least] | max end)};
+  | if $median == null then {$median} else ($median | fabs * $share + 1e-9) as $least
+    | {$median, low: ([$low // $median, $median - $least] | min), high: (if type == "array" and $high == null then infinite else [$high // $median, $median + $least] | max end)} end;
 def check($old; $known; $share):
   if $known | not then "new"
   else . as $v | ($old | if . == null then {} else stated($share) end) as $s
