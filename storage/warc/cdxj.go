@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 const (
@@ -24,39 +25,55 @@ const (
 	maxIndexLine = 1 << 20
 )
 
-// appendIndex appends the CDXJ line of an exchange up to the value of offset, which is only known
-// when the member is appended to a file: a SURT key, a 14-digit time, then a JSON object. length is
-// that of the member, in bytes.
-func appendIndex(dst []byte, x *Exchange, date time.Time, length int) []byte {
-	mime := mimeRevisit
-	if x.RevisitOf == nil {
-		mime = mimeOf(x.ResponseHead)
+// entryOf returns the index entry of an exchange.
+func entryOf(x *Exchange, date time.Time) Entry {
+	e := Entry{
+		URL: x.URL, Digest: "sha256:" + hex.EncodeToString(x.PayloadDigest[:]), Date: date, MIME: mimeRevisit,
+		Status: statusOf(x.ResponseHead), Provenance: provenanceOf(x.Fields),
 	}
-	return appendEntry(dst, x.URL, date, mime, statusOf(x.ResponseHead), "sha256:"+hex.EncodeToString(x.PayloadDigest[:]), length)
+	if x.RevisitOf == nil {
+		e.MIME = mimeOf(x.ResponseHead)
+	}
+	return e
 }
 
-func appendEntry(dst []byte, url string, date time.Time, mime, status, digest string, length int) []byte {
-	dst = append(dst, SURT(url)...)
+// appendStart appends the CDXJ line up to the value of offset, which is only known when the member
+// is appended to a file: a SURT key, a 14-digit time, then a JSON object. length is that of the
+// member, in bytes.
+func (e *Entry) appendStart(dst []byte, length int64) []byte {
+	dst = append(dst, SURT(e.URL)...)
 	dst = append(dst, ' ')
-	dst = date.AppendFormat(dst, "20060102150405")
+	dst = e.Date.UTC().AppendFormat(dst, timeInName)
 	dst = append(dst, ` {"url": `...)
-	dst = appendJSON(dst, url)
+	dst = appendJSON(dst, e.URL)
 	dst = append(dst, `, "mime": `...)
-	dst = appendJSON(dst, mime)
+	dst = appendJSON(dst, e.MIME)
 	dst = append(dst, `, "status": `...)
-	dst = appendJSON(dst, status)
+	dst = appendJSON(dst, e.Status)
 	dst = append(dst, `, "digest": `...)
-	dst = appendJSON(dst, digest)
+	dst = appendJSON(dst, e.Digest)
 	dst = append(dst, `, "length": "`...)
-	dst = strconv.AppendInt(dst, int64(length), 10)
+	dst = strconv.AppendInt(dst, length, 10)
 	return append(dst, `", "offset": "`...)
 }
 
-// appendPlace completes the line that appendIndex began.
+// appendPlace appends the offset and the file name after appendStart.
 func appendPlace(dst []byte, offset int64, file string) []byte {
 	dst = strconv.AppendInt(dst, offset, 10)
 	dst = append(dst, `", "filename": `...)
-	dst = appendJSON(dst, file)
+	return appendJSON(dst, file)
+}
+
+// appendEnd completes the line after appendPlace.
+func (p *Provenance) appendEnd(dst []byte) []byte {
+	for _, f := range p.fields() {
+		if *f.value != "" {
+			dst = append(dst, `, "`...)
+			dst = append(dst, f.key...)
+			dst = append(dst, `": `...)
+			dst = appendJSON(dst, *f.value)
+		}
+	}
 	return append(dst, "}\n"...)
 }
 
@@ -110,24 +127,24 @@ func indexFile(path, name string, found func(e Entry, at Ref)) ([]byte, error) {
 // lines. After an error, such as ErrTruncated for a file that is being written, it returns the
 // lines of the records before. found, if not nil, is called with each complete response.
 func Index(r io.Reader, name string, found func(e Entry, at Ref)) ([]byte, error) {
-	var lines []byte
+	var index Indexer
 	records := NewReader(r, false)
 	for {
 		rec, err := records.Next()
 		if errors.Is(err, io.EOF) {
-			return lines, nil
+			return index.Lines(), nil
 		}
-		if err == nil && (rec.Type == TypeResponse || rec.Type == TypeRevisit) {
-			var e Entry
-			if e, err = rec.Entry(); err == nil {
-				lines = e.AppendLine(lines, name, rec.Offset, rec.Length)
+		if err == nil {
+			var e *Entry
+			if e, err = index.Read(rec, nil); err == nil && e != nil {
+				index.Add(e, name, rec.Offset, rec.Length)
 				if found != nil && rec.Type == TypeResponse && rec.Get("WARC-Truncated") == "" {
-					found(e, Ref{File: name, Offset: rec.Offset})
+					found(*e, Ref{File: name, Offset: rec.Offset})
 				}
 			}
 		}
 		if err != nil {
-			return lines, fmt.Errorf("%s: %w", name, err)
+			return index.Lines(), fmt.Errorf("%s: %w", name, err)
 		}
 	}
 }
@@ -138,18 +155,17 @@ type Entry struct {
 	Date         time.Time // of the record
 	MIME, Status string    // MIME has no parameters; "warc/revisit" for a revisit
 	RecordID     string    // without angle brackets
+	Provenance             // of the metadata record
 }
 
-// Entry returns the index entry of a response or revisit. It reads the record to its end.
-func (r *Record) Entry() (Entry, error) { return r.EntryAnd(nil) }
-
-// EntryAnd is Entry, but calls look, unless nil, first; it may read from the body of a response.
-func (r *Record) EntryAnd(look func(head []byte, body io.Reader)) (Entry, error) {
+// entry returns the index entry of a response or revisit, and reads the record to its end. It calls
+// look, unless nil, before; it may read from the body of a response.
+func (r *Record) entry(look func(head []byte, body io.Reader)) (*Entry, error) {
 	head, err := r.HTTPHead()
 	if err != nil {
-		return Entry{}, err
+		return nil, err
 	}
-	e := Entry{URL: r.TargetURI, Digest: r.Get("WARC-Payload-Digest"), Date: r.Date, MIME: mimeRevisit, Status: statusOf(head), RecordID: r.ID}
+	e := &Entry{URL: r.TargetURI, Digest: r.Get("WARC-Payload-Digest"), Date: r.Date, MIME: mimeRevisit, Status: statusOf(head), RecordID: r.ID}
 	if r.Type == TypeResponse {
 		e.MIME = mimeOf(head)
 		if look != nil {
@@ -159,11 +175,59 @@ func (r *Record) EntryAnd(look func(head []byte, body io.Reader)) (Entry, error)
 	return e, r.Skip()
 }
 
-// AppendLine appends the entry's line, with its newline, for a record of length bytes at an offset
-// of a file.
-func (e *Entry) AppendLine(dst []byte, file string, offset, length int64) []byte {
-	dst = appendEntry(dst, e.URL, e.Date, e.MIME, e.Status, e.Digest, int(length))
-	return appendPlace(dst, offset, file)
+// Indexer makes the index lines of records that are read in their order. The line of an exchange is
+// complete when the next exchange is added, because its metadata record follows its response.
+type Indexer struct {
+	lines, block []byte
+	last         Entry // added, not yet in lines
+	file         string
+	offset       int64
+	length       int64 // 0: no entry
+}
+
+// Read reads a record to its end. It returns the entry of a response or revisit, nil for other
+// records. look, unless nil, receives the head and the body of a response, which it may read.
+func (x *Indexer) Read(r *Record, look func(head []byte, body io.Reader)) (*Entry, error) {
+	switch {
+	case r.Type == TypeResponse || r.Type == TypeRevisit:
+		return r.entry(look)
+	case r.Type == TypeMetadata && x.length > 0 && r.ConcurrentTo() == x.last.RecordID:
+		var err error
+		if x.block, err = io.ReadAll(io.LimitReader(r, maxProvenance)); err != nil {
+			return nil, err
+		}
+		if err := r.Skip(); err != nil {
+			return nil, err
+		}
+		x.last.Provenance = readProvenance(x.block)
+	}
+	return nil, r.Skip()
+}
+
+// Add adds the entry of a record of length bytes at an offset of a file.
+func (x *Indexer) Add(e *Entry, file string, offset, length int64) {
+	x.flush()
+	x.last, x.file, x.offset, x.length = *e, file, offset, length
+}
+
+func (x *Indexer) flush() {
+	if x.length > 0 {
+		x.lines = appendPlace(x.last.appendStart(x.lines, x.length), x.offset, x.file)
+		x.lines, x.length = x.last.appendEnd(x.lines), 0
+	}
+}
+
+// Complete returns the complete lines and forgets them. They are valid until the next call of Add.
+func (x *Indexer) Complete() []byte {
+	lines := x.lines
+	x.lines = x.lines[:0]
+	return lines
+}
+
+// Lines returns all lines, also that of the last exchange.
+func (x *Indexer) Lines() []byte {
+	x.flush()
+	return x.lines
 }
 
 // IndexLine is a parsed line of an index.
@@ -173,43 +237,119 @@ type IndexLine struct {
 	MIME, Status   string    // as in Entry
 	Offset, Length int64     // bytes in File, as stored
 	File           string    // name without directory
+	Provenance               // empty in lines of earlier versions
 }
 
 // ParseIndex reads an index. It returns the valid lines, and an error if there are others.
 func ParseIndex(r io.Reader) (lines []IndexLine, err error) {
+	err = ScanIndex(r, func(l *IndexLine) error {
+		lines = append(lines, *l)
+		return nil
+	})
+	return lines, err
+}
+
+// ScanIndex calls each for the valid lines of an index, and returns an error if there are others.
+// It ends with the first error of each.
+func ScanIndex(r io.Reader, each func(l *IndexLine) error) error {
 	scanner := bufio.NewScanner(r)
 	scanner.Buffer(nil, maxIndexLine)
 	bad := 0
 	for scanner.Scan() {
-		if l, ok := parseLine(scanner.Bytes()); ok {
-			lines = append(lines, l)
-		} else {
+		if l, ok := parseLine(scanner.Text()); !ok {
 			bad++
+		} else if err := each(&l); err != nil {
+			return err
 		}
 	}
 	if err := scanner.Err(); err != nil {
-		return lines, fmt.Errorf("index: %w", err)
+		return fmt.Errorf("index: %w", err)
 	}
 	if bad > 0 {
-		return lines, fmt.Errorf("index: %w: %d invalid lines", ErrFormat, bad)
+		return fmt.Errorf("index: %w: %d invalid lines", ErrFormat, bad)
 	}
-	return lines, nil
+	return nil
 }
 
-func parseLine(raw []byte) (IndexLine, bool) {
-	surt, rest, _ := bytes.Cut(raw, []byte(" "))
-	at, object, _ := bytes.Cut(rest, []byte(" "))
-	var l struct{ URL, MIME, Status, Digest, Length, Offset, Filename string }
-	if json.Unmarshal(object, &l) != nil || SURT(l.URL) != string(surt) {
+// lineObject is the JSON object of a line.
+type lineObject struct {
+	URL, MIME, Status, Digest, Length, Offset, Filename string
+	Job, Outcome, Via, Hops, Seed                       string
+}
+
+func (o *lineObject) field(key string) *string {
+	switch key {
+	case "url":
+		return &o.URL
+	case "mime":
+		return &o.MIME
+	case "status":
+		return &o.Status
+	case "digest":
+		return &o.Digest
+	case "length":
+		return &o.Length
+	case "offset":
+		return &o.Offset
+	case "filename":
+		return &o.Filename
+	case "job":
+		return &o.Job
+	case "outcome":
+		return &o.Outcome
+	case "via":
+		return &o.Via
+	case "hops":
+		return &o.Hops
+	case "seed":
+		return &o.Seed
+	}
+	return nil
+}
+
+// scan reads an object of the known keys and of strings without escapes, as AppendLine writes
+// nearly all. It returns false for others, which encoding/json reads, in three times the time.
+func (o *lineObject) scan(s string) bool {
+	if !utf8.ValidString(s) || strings.IndexByte(s, '\\') >= 0 || len(s) < 2 || s[0] != '{' {
+		return false
+	}
+	for s = s[1:]; ; s = s[1:] {
+		rest, ok := strings.CutPrefix(strings.TrimLeft(s, " "), `"`)
+		key, rest, ok2 := strings.Cut(rest, `"`)
+		rest, ok3 := strings.CutPrefix(rest, ":")
+		rest, ok4 := strings.CutPrefix(strings.TrimLeft(rest, " "), `"`)
+		value, rest, ok5 := strings.Cut(rest, `"`)
+		field := o.field(key)
+		if !ok || !ok2 || !ok3 || !ok4 || !ok5 || field == nil || hasControl(value) {
+			return false
+		}
+		*field = value
+		if s = rest; s == "" || s[0] != ',' {
+			return s == "}"
+		}
+	}
+}
+
+// parseLine accepts any key: earlier versions and other programs have others for a URL.
+func parseLine(line string) (IndexLine, bool) {
+	key, rest, _ := strings.Cut(line, " ")
+	at, object, _ := strings.Cut(rest, " ")
+	var o lineObject
+	if key == "" || !o.scan(object) {
+		if o = (lineObject{}); key == "" || json.Unmarshal([]byte(object), &o) != nil {
+			return IndexLine{}, false
+		}
+	}
+	date, err1 := time.Parse(timeInName, at)
+	offset, err2 := strconv.ParseInt(o.Offset, 10, 64)
+	length, err3 := strconv.ParseInt(o.Length, 10, 64)
+	if err1 != nil || err2 != nil || err3 != nil || o.URL == "" || offset < 0 || length <= 0 || offset > math.MaxInt64-length {
 		return IndexLine{}, false
 	}
-	date, err1 := time.Parse("20060102150405", string(at))
-	offset, err2 := strconv.ParseInt(l.Offset, 10, 64)
-	length, err3 := strconv.ParseInt(l.Length, 10, 64)
-	if errors.Join(err1, err2, err3) != nil || offset < 0 || length <= 0 || offset > math.MaxInt64-length {
-		return IndexLine{}, false
-	}
-	return IndexLine{URL: l.URL, Digest: l.Digest, Date: date, MIME: l.MIME, Status: l.Status, Offset: offset, Length: length, File: l.Filename}, true
+	return IndexLine{
+		URL: o.URL, Digest: o.Digest, Date: date, MIME: o.MIME, Status: o.Status, Offset: offset, Length: length, File: o.Filename,
+		Provenance: Provenance{Job: o.Job, Outcome: o.Outcome, Via: o.Via, HopPath: o.Hops, Seed: o.Seed},
+	}, true
 }
 
 // Extents returns the extents of the records of an index, in order; nil if the lines are
@@ -226,77 +366,6 @@ func Extents(lines []IndexLine) []Extent {
 		}
 	}
 	return list
-}
-
-// SURT returns the sort key of a URL in an index: the host starts with its top-level domain, so
-// that a domain with all its hosts is one range. http://www.Example.com:8080/a?y=2&x=1 becomes
-// com,example:8080)/a?x=1&y=2. By convention it drops scheme, a leading www, letter case and the
-// order of the query. URLs other than http and https are their own keys.
-func SURT(url string) string {
-	scheme, rest, ok := strings.Cut(url, "://")
-	if !ok || (scheme != "http" && scheme != "https") {
-		return url
-	}
-	rest = strings.ToLower(rest)
-	rest, _, _ = strings.Cut(rest, "#")
-	end := strings.IndexAny(rest, "/?")
-	if end < 0 {
-		end = len(rest)
-	}
-	authority, path := rest[:end], rest[end:]
-	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
-		authority = authority[at+1:]
-	}
-	path, query, hasQuery := strings.Cut(path, "?")
-	if path == "" {
-		path = "/"
-	}
-	var b strings.Builder
-	b.Grow(len(rest) + 2)
-	writeHost(&b, authority)
-	b.WriteString(")" + path)
-	if hasQuery && query != "" {
-		params := strings.Split(query, "&")
-		slices.Sort(params)
-		b.WriteString("?" + strings.Join(params, "&"))
-	}
-	return b.String()
-}
-
-// writeHost writes the labels of a host in reverse, then its port. An IPv6 address is unchanged.
-func writeHost(b *strings.Builder, authority string) {
-	host, port := authority, ""
-	if i := strings.LastIndexByte(authority, ':'); i > strings.LastIndexByte(authority, ']') {
-		host, port = authority[:i], authority[i:]
-	}
-	host = withoutWWW(host)
-	if strings.HasPrefix(host, "[") {
-		b.WriteString(host + port)
-		return
-	}
-	for {
-		i := strings.LastIndexByte(host, '.')
-		b.WriteString(host[i+1:])
-		if i < 0 {
-			break
-		}
-		b.WriteByte(',')
-		host = host[:i]
-	}
-	b.WriteString(port)
-}
-
-// withoutWWW drops a first label of www and digits.
-func withoutWWW(host string) string {
-	rest, ok := strings.CutPrefix(host, "www")
-	if !ok {
-		return host
-	}
-	rest = strings.TrimLeft(rest, "0123456789")
-	if rest, ok = strings.CutPrefix(rest, "."); ok && rest != "" {
-		return rest
-	}
-	return host
 }
 
 const (

@@ -125,37 +125,32 @@ func fileSource(path string) Source {
 }
 
 // readable calls each for the readable records of a file, with the index entry of an exchange and
-// nil for other records, and lost for the bytes between them. It returns the lines of the index.
-func readable(dir, name string, each func(rec *Record, e *Entry) error, lost func(l Loss, lines []IndexLine) error) error {
+// nil for other records, and lost for the bytes between them, with the lines of the index. index
+// reads the records.
+func readable(dir, name string, index *Indexer, each func(rec *Record, e *Entry) error, lost func(l Loss, lines []IndexLine) error) error {
 	lines, err := readIndex(indexPath(dir, name))
 	known := Extents(lines)
 	if err != nil {
 		known = nil
 	}
 	return Sift(fileSource(filepath.Join(dir, name)), name, known, func(rec *Record) error {
-		if rec.Type != TypeResponse && rec.Type != TypeRevisit {
-			if err := rec.Skip(); err != nil {
-				return err
-			}
-			return each(rec, nil)
-		}
-		e, err := rec.Entry()
+		e, err := index.Read(rec, nil)
 		if err != nil {
 			return err
 		}
-		return each(rec, &e)
+		return each(rec, e)
 	}, func(l Loss) error { return lost(l, lines) })
 }
 
 // file reads a file and compares its index.
 func (c *Checker) file(name string) error {
 	final, open := strings.CutSuffix(name, openSuffix)
-	var index []byte
-	err := readable(c.Dir, name, func(rec *Record, e *Entry) error {
+	var index Indexer
+	err := readable(c.Dir, name, &index, func(rec *Record, e *Entry) error {
 		if e == nil {
 			return nil
 		}
-		index = e.AppendLine(index, final, rec.Offset, rec.Length)
+		index.Add(e, final, rec.Offset, rec.Length)
 		return c.Each(e.URL, e.Date)
 	}, func(l Loss, lines []IndexLine) error {
 		p := Problem{File: name, Text: l.String(), Lines: within(lines, l)}
@@ -174,8 +169,8 @@ func (c *Checker) file(name string) error {
 		c.Report(Problem{File: IndexName(name), Text: "index missing; repair regenerates it from the WARC file", Index: true})
 	case err != nil:
 		return err
-	case !bytes.Equal(sortIndex(have), sortIndex(index)):
-		c.Report(Problem{File: IndexName(name), Text: "the index differs from the records", Index: true})
+	case !bytes.Equal(sortIndex(have), sortIndex(index.Lines())):
+		c.Report(Problem{File: IndexName(name), Text: "the index differs from the records, or is of an earlier version; repair regenerates it", Index: true})
 	}
 	return nil
 }
@@ -200,7 +195,7 @@ func Repair(dir, name, aside string) (changed bool, err error) {
 		return false, errors.Join(err, r.in.Close())
 	}
 	r.out = tmp
-	err = readable(dir, name, r.each, func(Loss, []IndexLine) error {
+	err = readable(dir, name, &r.index, r.each, func(Loss, []IndexLine) error {
 		r.lossy = true
 		return nil
 	})
@@ -215,13 +210,13 @@ type repairing struct {
 	dir, file, name, aside string // name is that of the finished file
 	in, out                *os.File
 	at                     int64
-	index                  []byte
+	index                  Indexer
 	lossy                  bool
 }
 
 func (r *repairing) each(rec *Record, e *Entry) error {
 	if e != nil {
-		r.index = e.AppendLine(r.index, r.name, r.at, rec.Length)
+		r.index.Add(e, r.name, r.at, rec.Length)
 	}
 	n, err := io.Copy(r.out, io.NewSectionReader(r.in, rec.Offset, rec.Length))
 	r.at += n
@@ -230,20 +225,20 @@ func (r *repairing) each(rec *Record, e *Entry) error {
 
 // replace replaces the file by its readable records.
 func (r *repairing) replace() (changed bool, err error) {
-	index := filepath.Join(r.dir, IndexName(r.name))
+	index, lines := filepath.Join(r.dir, IndexName(r.name)), r.index.Lines()
 	if !r.lossy && r.file == r.name {
-		if have, err := os.ReadFile(index); err == nil && bytes.Equal(sortIndex(have), sortIndex(r.index)) {
+		if have, err := os.ReadFile(index); err == nil && bytes.Equal(sortIndex(have), sortIndex(lines)) {
 			return false, nil
 		}
-		return true, errors.Join(r.putAside(index), writeIndex(index, r.index))
+		return true, errors.Join(r.putAside(index), writeIndex(index, lines))
 	}
-	if err := errors.Join(r.putAside(filepath.Join(r.dir, r.file)), r.putAside(index), removeIfThere(index+openSuffix)); err != nil || len(r.index) == 0 {
+	if err := errors.Join(r.putAside(filepath.Join(r.dir, r.file)), r.putAside(index), removeIfThere(index+openSuffix)); err != nil || len(lines) == 0 {
 		return true, err
 	}
 	if err := os.Rename(r.out.Name(), filepath.Join(r.dir, r.name)); err != nil {
 		return true, err
 	}
-	return true, writeIndex(index, r.index)
+	return true, writeIndex(index, lines)
 }
 
 // putAside moves an existing file out of the archive.

@@ -33,6 +33,7 @@ type Members struct {
 
 	data  buffer
 	index buffer // the CDXJ line up to the offset
+	tail  buffer // the CDXJ line after the file name
 }
 
 // Len returns the size in the archive, in bytes.
@@ -84,13 +85,15 @@ func (e *Encoder) Exchange(x *Exchange) (*Members, error) {
 	s := e.scratch.Get().(*scratch)
 	defer e.recycleScratch(s)
 	m := e.members.Get().(*Members)
-	m.data, m.index = m.data[:0], m.index[:0]
+	m.data = m.data[:0]
 	m.RecordID = newID()
 	date := x.Date.UTC().Truncate(time.Millisecond)
 
 	e.response(s, m, x, date)
 	// The index has only the first record: its length is that of the data so far.
-	m.index = appendIndex(m.index, x, date, len(m.data))
+	entry := entryOf(x, date)
+	m.index = entry.appendStart(m.index[:0], int64(len(m.data)))
+	m.tail = entry.appendEnd(m.tail[:0])
 	if len(x.Request) > 0 {
 		s.begin(TypeRequest, newID(), date)
 		s.field("WARC-Target-URI", x.URL)
@@ -215,15 +218,7 @@ var recordEnd = []byte("\r\n\r\n")
 func appendField(dst []byte, name, value string) []byte {
 	dst = append(dst, name...)
 	dst = append(dst, ": "...)
-	if !hasControl(value) {
-		dst = append(dst, value...)
-	} else {
-		for i := range len(value) {
-			if c := value[i]; c >= ' ' && c != 0x7f {
-				dst = append(dst, c)
-			}
-		}
-	}
+	dst = append(dst, withoutControl(value)...)
 	return append(dst, "\r\n"...)
 }
 

@@ -2,8 +2,10 @@ package warc
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 )
 
@@ -17,6 +19,7 @@ func FuzzParseIndex(f *testing.F) {
 	}
 	f.Add(index)
 	f.Add(index[:len(index)-20])
+	f.Add(indexOf(f, 6))
 	f.Add([]byte(`example,a)/ 20260301123045 {"url":"http://a.example/","length":"9223372036854775807","offset":"1"}` + "\n"))
 	f.Add([]byte(`example,a)/ 20260301123045 {"url":"http://a.example/","length":"7","offset":"9223372036854775807"}` + "\n"))
 	f.Add([]byte("\n{}\n  {\n"))
@@ -27,6 +30,12 @@ func FuzzParseIndex(f *testing.F) {
 		}
 		if n := bytes.Count(raw, []byte("\n")) + 1; len(lines) > n {
 			t.Errorf("%d lines of %d", len(lines), n)
+		}
+		for line := range strings.Lines(string(raw)) {
+			var fast, slow lineObject
+			if fast.scan(line) && (json.Unmarshal([]byte(line), &slow) != nil || fast != slow) {
+				t.Fatalf("%q is %+v, by encoding/json %+v", line, fast, slow)
+			}
 		}
 		end := int64(0)
 		for _, e := range Extents(lines) {

@@ -69,6 +69,10 @@ func (r *Record) Get(name string) string {
 	return ""
 }
 
+// ConcurrentTo returns the ID of the record of the same exchange to which this one refers, without
+// angle brackets; "" without one.
+func (r *Record) ConcurrentTo() string { return strings.Trim(r.Get("WARC-Concurrent-To"), "<>") }
+
 // Reader reads the records of a .warc, .warc.gz or .warc.zst stream one after the other.
 type Reader struct {
 	in          *countingReader

@@ -78,7 +78,7 @@ func (o *openFile) size() int64 { return o.written + int64(len(o.pending)) }
 
 func (o *openFile) add(m *Members) {
 	o.lines = append(o.lines, m.index...)
-	o.lines = appendPlace(o.lines, o.size(), o.name)
+	o.lines = append(appendPlace(o.lines, o.size(), o.name), m.tail...)
 	o.pending = append(o.pending, m.data...)
 	o.ends = append(o.ends, len(o.pending))
 	o.places = append(o.places, len(o.lines))

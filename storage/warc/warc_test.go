@@ -220,26 +220,6 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-func TestSURT(t *testing.T) {
-	for url, want := range map[string]string{
-		"http://example.com/":                     "com,example)/",
-		"https://www.Example.com/A?b=2&a=1":       "com,example)/a?a=1&b=2",
-		"http://www2.example.com:8080/x":          "com,example:8080)/x",
-		"http://a.b.example.co.uk/?":              "uk,co,example,b,a)/",
-		"http://[2001:db8::1]:81/x":               "[2001:db8::1]:81)/x",
-		"http://user:pw@example.com":              "com,example)/",
-		"http://example.com?q":                    "com,example)/?q",
-		"http://www.com/":                         "com)/",
-		"http://wwwx.example.com/":                "com,example,wwwx)/",
-		"http://127.0.0.1:8000/docs/index.html#x": "1,0,0,127:8000)/docs/index.html",
-		"dns:example.com":                         "dns:example.com",
-	} {
-		if got := SURT(url); got != want {
-			t.Errorf("SURT(%q) = %q, want %q", url, got, want)
-		}
-	}
-}
-
 func TestReaderFindsDamage(t *testing.T) {
 	m, err := NewEncoder(None).Exchange(page(1, 100))
 	if err != nil {
