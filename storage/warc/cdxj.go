@@ -237,6 +237,7 @@ type IndexLine struct {
 	MIME, Status   string    // as in Entry
 	Offset, Length int64     // bytes in File, as stored
 	File           string    // name without directory
+	Key            string    // sort key; in lines of earlier versions not SURT(URL)
 	Provenance               // empty in lines of earlier versions
 }
 
@@ -347,7 +348,7 @@ func parseLine(line string) (IndexLine, bool) {
 		return IndexLine{}, false
 	}
 	return IndexLine{
-		URL: o.URL, Digest: o.Digest, Date: date, MIME: o.MIME, Status: o.Status, Offset: offset, Length: length, File: o.Filename,
+		URL: o.URL, Digest: o.Digest, Date: date, MIME: o.MIME, Status: o.Status, Offset: offset, Length: length, File: o.Filename, Key: key,
 		Provenance: Provenance{Job: o.Job, Outcome: o.Outcome, Via: o.Via, HopPath: o.Hops, Seed: o.Seed},
 	}, true
 }

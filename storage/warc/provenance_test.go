@@ -116,7 +116,7 @@ func TestParseIndexOfOthers(t *testing.T) {
 		"no length":      {"example,a)/b 20260301123045 " + strings.Replace(object, `"7"`, `"0"`, 1), false},
 	} {
 		l, ok := parseLine(c.line)
-		l.Date = want.Date
+		l.Date, l.Key = want.Date, want.Key
 		if ok != c.ok || ok && l != want {
 			t.Errorf("%s: %+v, %v", name, l, ok)
 		}

@@ -185,9 +185,11 @@ func statusOf(head []byte) string {
 	return string(rest[:3])
 }
 
-// mimeOf returns the media type of a response without parameters, or "unk" as in indexes.
+// UnknownMIME is the type in an index of a response without a valid one.
+const UnknownMIME = "unk"
+
+// mimeOf returns the media type of a response without parameters, or UnknownMIME.
 func mimeOf(head []byte) string {
-	const unknown = "unk"
 	for line := range bytes.Lines(head) {
 		name, value, ok := bytes.Cut(line, []byte(":"))
 		if !ok || !bytes.EqualFold(name, []byte("Content-Type")) {
@@ -198,11 +200,11 @@ func mimeOf(head []byte) string {
 		}
 		value = bytes.ToLower(bytes.TrimSpace(value))
 		if len(value) == 0 || hasControl(string(value)) {
-			return unknown
+			return UnknownMIME
 		}
 		return string(value)
 	}
-	return unknown
+	return UnknownMIME
 }
 
 // warcinfo returns the first record of the file of that name.

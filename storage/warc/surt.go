@@ -25,7 +25,7 @@ func SURT(url string) string {
 	case url == "":
 		return "-"
 	case strings.HasPrefix(url, "filedesc"):
-		return url
+		return strings.Join(strings.Fields(url), "%20")
 	}
 	u := splitURL(url)
 	u.normalize()

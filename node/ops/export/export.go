@@ -32,6 +32,8 @@ type Options struct {
 	What string // one of Kinds
 	// Ring includes all members of the ring and their workers; otherwise only this peer.
 	Ring bool
+	// Filter selects what is exported.
+	Filter Filter
 	// JSON, of links, writes one document per line instead of CSV.
 	JSON bool
 	// Output is the file to create. If empty, Stream is written.
@@ -63,6 +65,8 @@ type Progress struct {
 type Report struct {
 	What   string `json:"what"`             // one of Kinds
 	Output string `json:"output,omitempty"` // created file; empty for a stream
+	// Filter is that of the export; the other fields count only what it selects.
+	Filter *Filter `json:"filter,omitempty"`
 	// Bytes of the output.
 	Bytes int64 `json:"bytes"`
 	// Records written: of the archive, lines of an index, links, or URLs.
@@ -138,10 +142,14 @@ func urlsText(urls []string, n int) string {
 	return text
 }
 
-// Run performs an export. The report lists what is missing from it.
+// Run performs an export. The report lists what is missing from it. The error is ErrEmpty if nothing
+// matches the filter; then there is no output.
 func Run(ctx context.Context, src control.Results, o Options) (*Report, error) {
 	if !slices.Contains(Kinds(), o.What) {
 		return nil, control.Usage(fmt.Sprintf("export %q: must be one of %s", o.What, strings.Join(Kinds(), ", ")))
+	}
+	if err := o.Filter.Check(); err != nil {
+		return nil, err
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -154,6 +162,9 @@ func Run(ctx context.Context, src control.Results, o Options) (*Report, error) {
 		return nil, err
 	}
 	e := &exporter{Options: o, src: src, work: w, began: o.Now(), held: make(map[string]int64), report: &Report{What: o.What, Output: o.Output}}
+	if e.all = o.Filter.Empty(); !e.all {
+		e.report.Filter = &o.Filter
+	}
 	err = e.run(ctx)
 	return e.report, errors.Join(err, w.close())
 }
@@ -168,6 +179,9 @@ type exporter struct {
 	began  time.Time
 	told   time.Time // time of the last progress report
 	done   Progress
+
+	all     bool  // the filter is empty
+	matched int64 // records and URLs that the filter selected
 
 	held    map[string]int64 // expected records by the peer that holds them
 	indexed int64            // size of the WARC file of a CDXJ
@@ -191,6 +205,9 @@ func (e *exporter) run(ctx context.Context) error {
 	}
 	if e.Ring && e.What != URLs {
 		e.holders(found)
+	}
+	if !e.all && (e.matched == 0 || e.What == Links && e.work.records == 0) {
+		return fmt.Errorf("export %s: %w %s", e.What, ErrEmpty, &e.Filter)
 	}
 	e.reportProgress("writing")
 	if err := e.assemble(ctx); err != nil {
@@ -340,7 +357,8 @@ var kinds = map[string]kind{
 	WARC: {file: func(ctx context.Context, e *exporter, s *source) error { return e.records(ctx, s, keepRecord{e}) }},
 	CDXJ: {
 		file: func(ctx context.Context, e *exporter, s *source) error {
-			return e.records(ctx, s, &keepIndex{e: e, s: s})
+			k := &keepIndex{e: e, s: s}
+			return errors.Join(e.records(ctx, s, k), k.flush())
 		},
 		assemble: func(ctx context.Context, e *exporter, w *bufio.Writer) error {
 			return e.writeSorted(ctx, w)
@@ -353,7 +371,7 @@ var kinds = map[string]kind{
 			if err != nil {
 				return err
 			}
-			return errors.Join(e.records(ctx, s, k), k.close())
+			return errors.Join(e.records(ctx, s, k), k.flush(), k.close())
 		},
 		assemble: func(ctx context.Context, e *exporter, w *bufio.Writer) error { return e.pack(ctx, w) },
 	},

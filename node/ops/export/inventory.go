@@ -46,7 +46,7 @@ func (e *exporter) expect(ctx context.Context, found *control.Archives) error {
 			}
 			for i := range page.URLs {
 				l := &page.URLs[i]
-				if l.Record == "" {
+				if s := SubjectOfURL(l); l.Record == "" || !e.Filter.Match(&s) {
 					continue
 				}
 				e.held[l.Holder]++

@@ -134,29 +134,31 @@ func OfOutput(output string) string {
 type keepIndex struct {
 	e     *exporter
 	s     *source
-	entry warc.Entry
-	is    bool
-	line  []byte
+	index warc.Indexer
+	entry *warc.Entry                       // of a response or revisit
 	look  func(head []byte, body io.Reader) // at a response; may be nil
 }
 
 func (k *keepIndex) read(rec *warc.Record) (err error) {
-	if k.is = rec.Type == warc.TypeResponse || rec.Type == warc.TypeRevisit; k.is {
-		k.entry, err = rec.EntryAnd(k.look)
-	}
+	k.entry, err = k.index.Read(rec, k.look)
 	return err
 }
 
 func (k *keepIndex) keep(_ *warc.Record, raw *spool) error {
 	offset := k.e.indexed
 	k.e.indexed += raw.len()
-	if !k.is {
+	if k.entry == nil {
 		return nil
 	}
-	k.line = k.entry.AppendLine(k.line[:0], k.e.Of, offset, raw.len())
-	if bytes.Count(k.line, []byte{'\n'}) != 1 {
-		return nil // a URL with a line break would corrupt the index
-	}
 	k.e.work.records++
-	return k.e.work.sorted.add(k.line)
+	return k.add(k.e.Of, offset, raw.len())
 }
+
+// add adds the entry of a record at an offset of a file.
+func (k *keepIndex) add(file string, offset, length int64) error {
+	k.index.Add(k.entry, file, offset, length)
+	return k.e.work.sorted.add(k.index.Complete())
+}
+
+// flush adds the line of the last exchange.
+func (k *keepIndex) flush() error { return k.e.work.sorted.add(k.index.Lines()) }

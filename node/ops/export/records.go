@@ -29,8 +29,9 @@ const (
 
 // records reads a file from its last position to its end, or as far as it is available.
 func (e *exporter) records(ctx context.Context, s *source, k keeper) error {
+	sel := &selection{e: e, s: s}
 	for try := 1; ; try++ {
-		bad, err := e.pass(ctx, s, k)
+		bad, err := e.pass(ctx, s, sel, k)
 		if warc.IsDamage(err) {
 			if more, perr := e.passDamage(ctx, s, bad, err); perr != nil {
 				err = perr
@@ -82,8 +83,13 @@ func (e *exporter) passDamage(ctx context.Context, s *source, bad int64, cause e
 	if more {
 		d.Bytes = next - bad
 	}
-	d.name(lines)
-	e.work.damaged = append(e.work.damaged, d)
+	concerned := true
+	if !e.all {
+		lines, concerned = e.concerns(&d, lines)
+	}
+	if d.name(lines); concerned || known == nil || s.file.Open {
+		e.work.damaged = append(e.work.damaged, d)
+	}
 	s.offset = next
 	return more, nil
 }
@@ -113,7 +119,7 @@ func own(err error) error {
 }
 
 // pass reads the rest of a file, or up to an unreadable record, whose offset it returns.
-func (e *exporter) pass(ctx context.Context, s *source, k keeper) (bad int64, err error) {
+func (e *exporter) pass(ctx context.Context, s *source, sel *selection, k keeper) (bad int64, err error) {
 	stream := open(ctx, e.src, s.peer, s.file.Name, s.offset)
 	defer func() { _ = stream.Close() }()
 	raw := &spool{dir: e.work.dir}
@@ -132,9 +138,16 @@ func (e *exporter) pass(ctx context.Context, s *source, k keeper) (bad int64, er
 		if err := raw.reset(); err != nil {
 			return 0, own(err)
 		}
+		keep := false
 		rec, err := records.Next()
 		if err == nil {
-			if err = k.read(rec); err == nil {
+			keep, err = sel.keeps(ctx, rec)
+		}
+		if err == nil {
+			if keep {
+				err = k.read(rec)
+			}
+			if err == nil {
 				err = rec.Skip()
 			}
 		}
@@ -142,20 +155,17 @@ func (e *exporter) pass(ctx context.Context, s *source, k keeper) (bad int64, er
 		case errors.Is(err, io.EOF):
 			return 0, nil
 		case errors.Is(err, warc.ErrDigest) && rec != nil && rec.Length > 0:
-			e.damaged(s, rec, err)
+			if keep {
+				e.damaged(s, rec, err)
+			}
 			_, _ = records.Next() // returns the same error once more
 		case err != nil:
 			return s.offset, err
 		default:
-			out := raw
-			if anew {
-				if err := errors.Join(packed.reset(), packer.Pack(packed, raw.len(), raw.copyTo)); err != nil {
+			if keep {
+				if err := e.kept(rec, k, raw, packed, packer, anew); err != nil {
 					return 0, own(fmt.Errorf("export: %w", err))
 				}
-				out = packed
-			}
-			if err := k.keep(rec, out); err != nil {
-				return 0, own(fmt.Errorf("export: %w", err))
 			}
 			if err := e.work.sorted.remove(listExpected, rec.ID); err != nil {
 				return 0, own(err)
@@ -165,6 +175,20 @@ func (e *exporter) pass(ctx context.Context, s *source, k keeper) (bad int64, er
 		e.done.BytesRead += rec.Length
 		e.reportProgress("reading")
 	}
+}
+
+// kept passes on a record that the filter selects, recompressed if anew.
+func (e *exporter) kept(rec *warc.Record, k keeper, raw, packed *spool, packer *warc.Encoder, anew bool) error {
+	if rec.Type != warc.TypeWarcinfo {
+		e.matched++
+	}
+	if !anew {
+		return k.keep(rec, raw)
+	}
+	if err := errors.Join(packed.reset(), packer.Pack(packed, raw.len(), raw.copyTo)); err != nil {
+		return err
+	}
+	return k.keep(rec, packed)
 }
 
 // packing returns the compression of records in the output, by its name, and whether they must be
@@ -250,9 +274,13 @@ func (e *exporter) urls(ctx context.Context, peer string) error {
 			continue
 		}
 		for i := range page.URLs {
+			if s := SubjectOfURL(&page.URLs[i]); !e.Filter.Match(&s) {
+				continue
+			}
 			if err := enc.Encode(&page.URLs[i]); err != nil {
 				return fmt.Errorf("export: %w", err)
 			}
+			e.matched++
 			e.work.records++
 		}
 		e.reportProgress("reading")

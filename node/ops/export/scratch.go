@@ -50,8 +50,11 @@ func openScratch(dir string) (*scratch, error) {
 	return &scratch{store: store, space: store.Keyspace(storage.KeyspaceScratch)}, nil
 }
 
-// add adds a line to be sorted.
+// add adds a line to be sorted, unless it is empty.
 func (s *scratch) add(line []byte) error {
+	if len(line) == 0 {
+		return nil
+	}
 	if len(line) > maxLine {
 		return errLongLine
 	}

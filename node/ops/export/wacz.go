@@ -76,14 +76,8 @@ func (e *exporter) copyName(name string) string {
 }
 
 func (k *keepCopy) keep(rec *warc.Record, raw *spool) error {
-	if k.is {
-		k.line = k.entry.AppendLine(k.line[:0], k.s.copied, k.s.size, raw.len())
-		if bytes.Count(k.line, []byte{'\n'}) == 1 {
-			if err := k.e.work.sorted.add(k.line); err != nil {
-				return err
-			}
-		}
-		if err := k.page(rec); err != nil {
+	if k.entry != nil {
+		if err := errors.Join(k.add(k.s.copied, k.s.size, raw.len()), k.page(rec)); err != nil {
 			return err
 		}
 	}
