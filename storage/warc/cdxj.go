@@ -31,8 +31,9 @@ func entryOf(x *Exchange, date time.Time) Entry {
 		URL: x.URL, Digest: "sha256:" + hex.EncodeToString(x.PayloadDigest[:]), Date: date, MIME: mimeRevisit,
 		Status: statusOf(x.ResponseHead), Provenance: provenanceOf(x.Fields),
 	}
+	e.Details = detailsOf(x.ResponseHead)
 	if x.RevisitOf == nil {
-		e.MIME = mimeOf(x.ResponseHead)
+		e.MIME, e.Truncated = mimeOf(x.ResponseHead), x.Truncated
 	}
 	return e
 }
@@ -65,14 +66,20 @@ func appendPlace(dst []byte, offset int64, file string) []byte {
 }
 
 // appendEnd completes the line after appendPlace.
-func (p *Provenance) appendEnd(dst []byte) []byte {
-	for _, f := range p.fields() {
-		if *f.value != "" {
+func (e *Entry) appendEnd(dst []byte) []byte {
+	add := func(key, value string) {
+		if value != "" {
 			dst = append(dst, `, "`...)
-			dst = append(dst, f.key...)
+			dst = append(dst, key...)
 			dst = append(dst, `": `...)
-			dst = appendJSON(dst, *f.value)
+			dst = appendJSON(dst, value)
 		}
+	}
+	add("charset", e.Charset)
+	add("redirect", e.Redirect)
+	add("truncated", e.Truncated)
+	for _, f := range e.fields() {
+		add(f.key, *f.value)
 	}
 	return append(dst, "}\n"...)
 }
@@ -155,7 +162,15 @@ type Entry struct {
 	Date         time.Time // of the record
 	MIME, Status string    // MIME has no parameters; "warc/revisit" for a revisit
 	RecordID     string    // without angle brackets
+	Details                // of the head of the response
 	Provenance             // of the metadata record
+}
+
+// Details are further properties of a response in an index, with the names of Common Crawl.
+type Details struct {
+	Charset   string // parameter of the Content-Type, in lower case
+	Redirect  string // Location of a redirect, as sent
+	Truncated string // as in Exchange; empty for a revisit
 }
 
 // entry returns the index entry of a response or revisit, and reads the record to its end. It calls
@@ -165,9 +180,9 @@ func (r *Record) entry(look func(head []byte, body io.Reader)) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Entry{URL: r.TargetURI, Digest: r.Get("WARC-Payload-Digest"), Date: r.Date, MIME: mimeRevisit, Status: statusOf(head), RecordID: r.ID}
+	e := &Entry{URL: r.TargetURI, Digest: r.Get("WARC-Payload-Digest"), Date: r.Date, MIME: mimeRevisit, Status: statusOf(head), RecordID: r.ID, Details: detailsOf(head)}
 	if r.Type == TypeResponse {
-		e.MIME = mimeOf(head)
+		e.MIME, e.Truncated = mimeOf(head), r.Get("WARC-Truncated")
 		if look != nil {
 			look(head, r)
 		}
@@ -238,7 +253,8 @@ type IndexLine struct {
 	Offset, Length int64     // bytes in File, as stored
 	File           string    // name without directory
 	Key            string    // sort key; in lines of earlier versions not SURT(URL)
-	Provenance               // empty in lines of earlier versions
+	Details                  // empty in lines of earlier versions
+	Provenance               // also
 }
 
 // ParseIndex reads an index. It returns the valid lines, and an error if there are others.
@@ -275,7 +291,8 @@ func ScanIndex(r io.Reader, each func(l *IndexLine) error) error {
 // lineObject is the JSON object of a line.
 type lineObject struct {
 	URL, MIME, Status, Digest, Length, Offset, Filename string
-	Job, Outcome, Via, Hops, Seed                       string
+	Charset, Redirect, Truncated                        string
+	Job, Outcome, Via, Hops, Seed, Ms                   string
 }
 
 func (o *lineObject) field(key string) *string {
@@ -294,6 +311,14 @@ func (o *lineObject) field(key string) *string {
 		return &o.Offset
 	case "filename":
 		return &o.Filename
+	case "charset":
+		return &o.Charset
+	case "redirect":
+		return &o.Redirect
+	case "truncated":
+		return &o.Truncated
+	case "ms":
+		return &o.Ms
 	case "job":
 		return &o.Job
 	case "outcome":
@@ -349,7 +374,8 @@ func parseLine(line string) (IndexLine, bool) {
 	}
 	return IndexLine{
 		URL: o.URL, Digest: o.Digest, Date: date, MIME: o.MIME, Status: o.Status, Offset: offset, Length: length, File: o.Filename, Key: key,
-		Provenance: Provenance{Job: o.Job, Outcome: o.Outcome, Via: o.Via, HopPath: o.Hops, Seed: o.Seed},
+		Details:    Details{Charset: o.Charset, Redirect: o.Redirect, Truncated: o.Truncated},
+		Provenance: Provenance{Job: o.Job, Outcome: o.Outcome, Via: o.Via, HopPath: o.Hops, Seed: o.Seed, FetchMs: o.Ms},
 	}, true
 }
 

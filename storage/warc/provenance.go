@@ -12,6 +12,7 @@ type Provenance struct {
 	Via     string // URL of the page that led to it first
 	HopPath string // a letter for each hop from the seed, such as L for a link and R for a redirect
 	Seed    string // URL
+	FetchMs string // duration of the fetch in milliseconds
 }
 
 // maxProvenance limits the bytes of a metadata record that are read for its provenance, which comes
@@ -24,17 +25,17 @@ type provenanceField struct {
 	value     *string
 }
 
-func (p *Provenance) fields() [5]provenanceField {
+func (p *Provenance) fields() [6]provenanceField {
 	return [...]provenanceField{
 		{"job", "job", &p.Job}, {"outcome", "outcome", &p.Outcome}, {"via", "via", &p.Via}, {"hopsFromSeed", "hops", &p.HopPath}, {"seed", "seed", &p.Seed},
+		{"fetchTimeMs", "ms", &p.FetchMs},
 	}
 }
 
 // set sets a field once. Earlier versions wrote a number of hops, which is not a path.
 func (p *Provenance) set(name, value string) {
-	notLetter := func(c rune) bool { return c|0x20 < 'a' || c|0x20 > 'z' }
 	for _, f := range p.fields() {
-		if f.name == name && *f.value == "" && (f.value != &p.HopPath || !strings.ContainsFunc(value, notLetter)) {
+		if f.name == name && *f.value == "" && (f.value != &p.HopPath || strings.Trim(value, "0123456789") != "") {
 			*f.value = strings.TrimSpace(value)
 		}
 	}

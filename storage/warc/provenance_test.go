@@ -62,7 +62,7 @@ func TestRebuiltIndexHasProvenance(t *testing.T) {
 		}
 		slices.SortFunc(lines, func(a, b IndexLine) int { return int(a.Offset - b.Offset) })
 		full := Provenance{Job: strings.Repeat("0a", 16), Outcome: "ok", Via: "http://www.example.com/\"\u00fc\\", HopPath: "LLR", Seed: "http://seed.example/"}
-		for n, p := range []Provenance{full, {Outcome: "duplicate"}, {}, full, {Outcome: "duplicate"}, {}, full, full} {
+		for n, p := range []Provenance{full, {Outcome: "duplicate", FetchMs: "5"}, {}, full, {Outcome: "duplicate", FetchMs: "5"}, {}, full, full} {
 			if lines[n].Provenance != p {
 				t.Errorf("%s: line %d has %+v, want %+v", c, n, lines[n].Provenance, p)
 			}

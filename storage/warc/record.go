@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"mime"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -205,6 +207,27 @@ func mimeOf(head []byte) string {
 		return string(value)
 	}
 	return UnknownMIME
+}
+
+// maxDetail limits a value of Details in bytes.
+const maxDetail = 2048
+
+// detailsOf returns what an index tells of a response besides its type.
+func detailsOf(head []byte) (d Details) {
+	for line := range bytes.Lines(head) {
+		name, value, ok := bytes.Cut(line, []byte(":"))
+		value = bytes.TrimSpace(value)
+		switch {
+		case !ok || len(value) > maxDetail || hasControl(string(value)) || !utf8.Valid(value):
+		case bytes.EqualFold(name, []byte("Content-Type")) && d.Charset == "":
+			if _, params, err := mime.ParseMediaType(string(value)); err == nil {
+				d.Charset = strings.ToLower(params["charset"])
+			}
+		case bytes.EqualFold(name, []byte("Location")) && d.Redirect == "" && bytes.HasPrefix(head[bytes.IndexByte(head, ' ')+1:], []byte("3")):
+			d.Redirect = string(value)
+		}
+	}
+	return d
 }
 
 // warcinfo returns the first record of the file of that name.

@@ -22,6 +22,8 @@ const (
 	Links = "links"
 	URLs  = "urls"
 	WACZ  = "wacz"
+	// Parquet is a directory of tables.
+	Parquet = "parquet"
 )
 
 // Kinds lists them.
@@ -36,7 +38,9 @@ type Options struct {
 	Filter Filter
 	// JSON, of links, writes one document per line instead of CSV.
 	JSON bool
-	// Output is the file to create. If empty, Stream is written.
+	// Tables are those of a Parquet export; empty means the first of Tables.
+	Tables []string
+	// Output is the file to create, a directory for Parquet. If empty, Stream is written.
 	Output string
 	Stream io.Writer // used without an Output
 	// Force replaces an existing Output.
@@ -71,8 +75,10 @@ type Report struct {
 	Bytes int64 `json:"bytes"`
 	// Records written: of the archive, lines of an index, links, or URLs.
 	Records int64 `json:"records"`
-	Peers   int   `json:"peers"` // peers that responded
-	Files   int   `json:"files"` // archive files to read
+	// Tables are the rows of each table of a Parquet export; Records are those of the first.
+	Tables map[string]int64 `json:"tables,omitempty"`
+	Peers  int              `json:"peers"` // peers that responded
+	Files  int              `json:"files"` // archive files to read
 	// Complete reports that nothing is missing or corrupt.
 	Complete bool              `json:"complete"`
 	Missing  []control.Missing `json:"missing"` // peers and files that could not be read
@@ -151,6 +157,9 @@ func Run(ctx context.Context, src control.Results, o Options) (*Report, error) {
 	if err := o.Filter.Check(); err != nil {
 		return nil, err
 	}
+	if err := o.checkTables(); err != nil {
+		return nil, err
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -164,6 +173,9 @@ func Run(ctx context.Context, src control.Results, o Options) (*Report, error) {
 	e := &exporter{Options: o, src: src, work: w, began: o.Now(), held: make(map[string]int64), report: &Report{What: o.What, Output: o.Output}}
 	if e.all = o.Filter.Empty(); !e.all {
 		e.report.Filter = &o.Filter
+	}
+	if o.What == Parquet {
+		e.tables = newTables(e)
 	}
 	err = e.run(ctx)
 	return e.report, errors.Join(err, w.close())
@@ -186,6 +198,7 @@ type exporter struct {
 	held    map[string]int64 // expected records by the peer that holds them
 	indexed int64            // size of the WARC file of a CDXJ
 	copies  []*source        // files in a WACZ
+	tables  *tables          // of Parquet
 	main    *waczPage        // the earliest page
 }
 
@@ -265,6 +278,9 @@ func (e *exporter) file(ctx context.Context, s *source) error {
 	if strings.HasSuffix(s.file.Name, warc.MovedIndex) {
 		e.report.Files--
 		e.moved = append(e.moved, s)
+		if e.tables != nil {
+			return e.tables.file(ctx, s)
+		}
 		return nil
 	}
 	return kinds[e.What].file(ctx, e, s)
@@ -365,6 +381,10 @@ var kinds = map[string]kind{
 		},
 	},
 	Links: {file: func(ctx context.Context, e *exporter, s *source) error { return e.records(ctx, s, &keepLinks{e: e}) }},
+	Parquet: {
+		file:     func(ctx context.Context, e *exporter, s *source) error { return e.tables.file(ctx, s) },
+		assemble: func(ctx context.Context, e *exporter, _ *bufio.Writer) error { return e.tables.assemble(ctx) },
+	},
 	WACZ: {
 		file: func(ctx context.Context, e *exporter, s *source) error {
 			k, err := e.copyInto(s)

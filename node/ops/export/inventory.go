@@ -46,11 +46,18 @@ func (e *exporter) expect(ctx context.Context, found *control.Archives) error {
 			}
 			for i := range page.URLs {
 				l := &page.URLs[i]
-				if s := SubjectOfURL(l); l.Record == "" || !e.Filter.Match(&s) {
+				if s := SubjectOfURL(l); l.Record == "" && e.tables == nil || !e.Filter.Match(&s) {
+					continue
+				}
+				if l.Record == "" {
+					e.matched++
+					if err := e.tables.unarchived(l); err != nil {
+						return err
+					}
 					continue
 				}
 				e.held[l.Holder]++
-				if there[l.Holder] {
+				if there[l.Holder] && e.tables == nil {
 					if err := e.work.sorted.set(listExpected, l.Record, l.Holder+" "+l.URL+" "+l.Fetched[:min(len(l.Fetched), len(seconds))]); err != nil {
 						return fmt.Errorf("export: %w", err)
 					}

@@ -33,6 +33,7 @@ type keepLinks struct {
 	e     *exporter
 	links []Link
 	lines *bufio.Reader
+	sink  func(Link) error // nil: CSV or JSON
 }
 
 // outlinkField is the prefix of links in a metadata record.
@@ -94,6 +95,14 @@ func readLine(r *bufio.Reader, dst []byte) ([]byte, error) {
 }
 
 func (k *keepLinks) keep(*warc.Record, *spool) error {
+	if k.sink != nil {
+		for _, l := range k.links {
+			if err := k.sink(l); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	k.e.work.records += int64(len(k.links))
 	return k.e.writeLinks(k.e.work.out, k.links...)
 }

@@ -1,7 +1,8 @@
 package export
 
 import (
-	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"math"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/ops/export/extsort"
 	"github.com/apoidea/apoidea/node/ops/export/table"
+	"github.com/apoidea/apoidea/node/services/crawling"
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
@@ -29,6 +32,26 @@ const (
 
 // Tables lists them.
 func Tables() []string { return []string{TableURLs, TableLinks, TableHosts} }
+
+// checkTables returns a usage error for options that do not fit together.
+func (o *Options) checkTables() error {
+	switch {
+	case o.What != Parquet && len(o.Tables) > 0:
+		return control.Usage("--tables is for export " + Parquet)
+	case o.What != Parquet:
+		return nil
+	case o.Output == "":
+		return control.Usage("export parquet writes a directory: name it with -o DIR")
+	case len(o.Tables) == 0:
+		o.Tables = Tables()[:1]
+	}
+	for _, name := range o.Tables {
+		if !slices.Contains(Tables(), name) {
+			return control.Usage(fmt.Sprintf("--tables %q: must be some of %s", name, strings.Join(Tables(), ",")))
+		}
+	}
+	return nil
+}
 
 // tables makes the tables of a Parquet export. Rows of URLs come from the indexes of archives, so no
 // archive is transferred, and from the URLs without a record. They are sorted by job, subset, SURT
@@ -59,7 +82,8 @@ func (t *tables) wants(name string) bool { return slices.Contains(t.e.Tables, na
 // file reads the index of an archive file, or the file if its index is missing or damaged, and the
 // links if they are wanted.
 func (t *tables) file(ctx context.Context, s *source) error {
-	if t.wants(TableLinks) {
+	moved := strings.HasSuffix(s.file.Name, warc.MovedIndex) // of a file elsewhere, which has no links here
+	if t.wants(TableLinks) && !moved {
 		if err := t.e.records(ctx, s, &keepLinks{e: t.e, sink: t.link}); err != nil {
 			return err
 		}
@@ -69,40 +93,94 @@ func (t *tables) file(ctx context.Context, s *source) error {
 		return nil
 	}
 	t.files = append(t.files, tableFile{s.peer, s.file.Name})
-	at := len(t.files)
-	lines, err := t.index(ctx, s)
-	if err != nil {
-		return err
+	if moved {
+		in := open(ctx, t.e.src, s.peer, s.file.Name, 0)
+		err := warc.ScanIndex(in, t.archived)
+		return errors.Join(fatal(ctx, err), in.Close())
 	}
-	for i := range lines {
-		if l := &lines[i]; t.e.selects(l) {
-			if err := t.archived(l, at); err != nil {
-				return err
-			}
+	return t.index(ctx, s)
+}
+
+// index adds the rows of a file by its index. If that is missing or damaged, it reads the file for
+// the others.
+func (t *tables) index(ctx context.Context, s *source) error {
+	var known []warc.Extent
+	in := open(ctx, t.e.src, s.peer, warc.IndexName(s.file.Name), 0)
+	err := warc.ScanIndex(in, func(l *warc.IndexLine) error {
+		known = append(known, warc.Extent{Offset: l.Offset, Length: l.Length})
+		return own(t.archived(l))
+	})
+	_ = in.Close()
+	if own, ok := errors.AsType[*ownError](err); ok {
+		return own.err
+	}
+	if err == nil || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	there := make(map[int64]bool)
+	for _, at := range known {
+		there[at.Offset] = true
+	}
+	k := &keepLines{}
+	err = t.e.records(ctx, s, k)
+	return errors.Join(err, warc.ScanIndex(bytes.NewReader(k.index.Lines()), func(l *warc.IndexLine) error {
+		if there[l.Offset] {
+			return nil
 		}
+		return t.archived(l)
+	}))
+}
+
+// keepLines indexes the records of a file.
+type keepLines struct {
+	index warc.Indexer
+	entry *warc.Entry
+}
+
+func (k *keepLines) read(rec *warc.Record) (err error) {
+	k.entry, err = k.index.Read(rec, nil)
+	return err
+}
+
+func (k *keepLines) keep(rec *warc.Record, _ *spool) error {
+	if k.entry != nil {
+		k.index.Add(k.entry, "", rec.Offset, rec.Length)
 	}
 	return nil
 }
 
-// archived adds the row of a record.
-func (t *tables) archived(l *warc.IndexLine, file int) error {
-	var u table.URL
-	u.SetURL(l.URL, nil)
-	u.SetIndexed(l, " ", " ")
+// archived adds the row of a record of the last file, if the filter selects it.
+func (t *tables) archived(l *warc.IndexLine) error {
+	if !t.e.all {
+		if subject := SubjectOfLine(l); !t.e.Filter.Match(&subject) {
+			return nil
+		}
+	}
+	t.e.matched++
+	f := &t.files[len(t.files)-1]
+	if strings.HasSuffix(f.name, warc.MovedIndex) {
+		f.name = l.File
+	}
+	u := table.URL{URL: l.URL, Job: l.Job, Outcome: l.Outcome, Via: l.Via, HopPath: l.HopPath, Seed: l.Seed, Charset: l.Charset, Truncated: l.Truncated}
+	u.SetIndexed(l, f.name, f.peer)
 	if l.Offset > math.MaxInt32 || l.Length > math.MaxInt32 {
 		u.Offset, u.Length = 0, 0 // files of other programs; null says that the place is not known
 	}
-	u.Job, u.Outcome, u.Via, u.HopPath, u.Seed = l.Job, l.Outcome, l.Via, l.HopPath, l.Seed
-	u.Charset, u.Redirect, u.Truncated, u.FetchMs = l.Charset, l.Redirect, l.Truncated, l.FetchMs
-	return t.add(&u, file)
+	if ms, err := strconv.ParseInt(l.FetchMs, 10, 32); err == nil {
+		u.FetchMs = int32(ms)
+	}
+	if l.Redirect != "" {
+		u.Redirect = crawling.Target(l.URL, l.Redirect)
+	}
+	return t.add(&u, len(t.files))
 }
 
 // unarchived adds the row of a URL without a record.
 func (t *tables) unarchived(l *control.URLLine) error {
-	var u table.URL
-	u.SetURL(l.URL, nil)
-	u.Job, u.Outcome, u.Redirect, u.MIME = l.Job, l.Outcome, l.Redirect, l.MIME
-	u.Via, u.HopPath, u.Seed = l.Via, l.HopPath, l.Seed
+	u := table.URL{
+		URL: l.URL, Job: l.Job, Outcome: l.Outcome, Redirect: l.Redirect, MIME: l.MIME, Status: int16(l.Status), // three digits
+		Via: l.Via, HopPath: l.HopPath, Seed: l.Seed,
+	}
 	if at, err := time.Parse(time.RFC3339, l.Fetched); err == nil {
 		u.Fetched = at.UnixMilli()
 	}
@@ -116,8 +194,8 @@ func (t *tables) add(u *table.URL, file int) error {
 	b = append(b, 0, u.SubsetOrder())
 	b = append(append(b, key...), 0)
 	b = binary.BigEndian.AppendUint64(b, uint64(max(u.Fetched, 0))) // not negative
-	b = binary.AppendUvarint(b, uint64(file))                      // not negative
-	for _, n := range []int32{int32(u.Status), u.Offset, u.Length, u.FetchMs} {
+	b = binary.AppendUvarint(b, uint64(file))                       // not negative
+	for _, n := range [...]int32{int32(u.Status), u.Offset, u.Length, u.FetchMs} {
 		b = binary.AppendVarint(b, int64(n))
 	}
 	for _, s := range rowStrings(u) {
@@ -206,7 +284,7 @@ func (t *tables) assemble(ctx context.Context) error {
 		}
 		e.work.records++
 		e.reportProgress("writing")
-		return urls.Write(fmt.Sprintf("crawl=%s/subset=%s", cmpJob(u.Job), u.Subset()), &u)
+		return urls.Write(fmt.Sprintf("crawl=%s/subset=%s", cmp.Or(u.Job, none), u.Subset()), &u)
 	})
 	hosts := table.NewWriter[table.Host](path.Join(dir, TableHosts), "")
 	if t.wants(TableHosts) && err == nil {
@@ -216,14 +294,6 @@ func (t *tables) assemble(ctx context.Context) error {
 	e.report.Tables = map[string]int64{TableURLs: urls.Rows, TableHosts: hosts.Rows, TableLinks: t.links.Rows}
 	e.work.count.n = urls.Bytes + hosts.Bytes + t.links.Bytes
 	return err
-}
-
-// cmpJob is the name of a job's partition.
-func cmpJob(job string) string {
-	if job == "" {
-		return none
-	}
-	return job
 }
 
 // partOf adds a part of a host.

@@ -2,6 +2,7 @@ package export
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -56,6 +57,9 @@ func (c *counted) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// output is the output in the making.
+func (w *work) output() string { return filepath.Join(w.dir, outName) }
+
 func openWork(o *Options) (w *work, err error) {
 	w = &work{o: o}
 	if o.Output == "" {
@@ -67,8 +71,11 @@ func openWork(o *Options) (w *work, err error) {
 		return nil, err
 	}
 	w.count = &counted{w: o.Stream}
-	if o.Output != "" {
-		if w.file, err = os.Create(filepath.Join(w.dir, outName)); err == nil {
+	switch {
+	case o.What == Parquet:
+		err = os.Mkdir(w.output(), 0o755)
+	case o.Output != "":
+		if w.file, err = os.Create(w.output()); err == nil {
 			w.count.w = w.file
 		}
 	}
@@ -130,7 +137,13 @@ func (w *work) publish() error {
 	if _, err := os.Lstat(w.o.Output); err == nil && !w.o.Force {
 		return fmt.Errorf("export: %s was created meanwhile; name another file", w.o.Output)
 	}
-	return os.Rename(filepath.Join(w.dir, outName), w.o.Output)
+	if w.o.What == Parquet && w.o.Force {
+		err = os.Rename(w.o.Output, filepath.Join(w.dir, "replaced"))
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	return cmp.Or(err, os.Rename(w.output(), w.o.Output))
 }
 
 // close removes the directory.

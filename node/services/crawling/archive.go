@@ -89,10 +89,18 @@ func ParseHead(url string, raw []byte) (status int, header textproto.MIMEHeader,
 		status, _ = strconv.Atoi(fields[1])
 	}
 	header, _ = r.ReadMIMEHeader()
-	base, err := link.NewBase(url)
-	if location := header.Get("Location"); err == nil && location != "" && status >= 300 && status <= 399 && status != http.StatusNotModified {
-		canonical, _ := base.AppendResolve(nil, []byte(link.EscapeInvalid(location)))
-		target = string(canonical)
+	if location := header.Get("Location"); location != "" && status >= 300 && status <= 399 && status != http.StatusNotModified {
+		target = Target(url, location)
 	}
 	return status, header, target
+}
+
+// Target returns the canonical target of a redirect of the URL by its Location; "" if it is invalid.
+func Target(url, location string) string {
+	base, err := link.NewBase(url)
+	if err != nil {
+		return ""
+	}
+	canonical, _ := base.AppendResolve(nil, []byte(link.EscapeInvalid(location)))
+	return string(canonical)
 }

@@ -20,8 +20,8 @@ import (
 
 const (
 	// partBytes limits the lines in memory, and mostParts the files of a merge. With both, and a block
-	// of each file, a sorter takes about 70 MB.
-	partBytes = 32 << 20
+	// of each file, a sorter takes about 50 MB.
+	partBytes = 16 << 20
 	mostParts = 64
 	// blockBytes is the size of a compressed block of a file.
 	blockBytes = 128 << 10

@@ -211,16 +211,22 @@ func (u *URL) SetHopPath(path string) {
 	}
 }
 
-// Subset returns the partition of a row, as Common Crawl names them; unarchived is ours.
-func (u *URL) Subset() string {
+// subsets are the partitions, as Common Crawl names them; unarchived is ours.
+var subsets = [...]string{"non200responses", "robotstxt", "unarchived", "warc"}
+
+// Subset returns the partition of a row.
+func (u *URL) Subset() string { return subsets[u.SubsetOrder()] }
+
+// SubsetOrder returns the position of the partition in the order of their names.
+func (u *URL) SubsetOrder() byte {
 	switch {
 	case u.File == "":
-		return "unarchived"
-	case u.Path == "/robots.txt":
-		return "robotstxt"
+		return 2
+	case strings.HasSuffix(u.URL, "/robots.txt") && strings.Count(u.URL, "/") == 3:
+		return 1
 	case u.Status >= 200 && u.Status <= 299:
-		return "warc"
+		return 3
 	default:
-		return "non200responses"
+		return 0
 	}
 }

@@ -67,8 +67,9 @@ func TestSubset(t *testing.T) {
 	}{
 		{URL{File: "a", Status: 204, Path: "/"}, "warc"},
 		{URL{File: "a", Status: 404, Path: "/"}, "non200responses"},
-		{URL{File: "a", Status: 200, Path: "/robots.txt"}, "robotstxt"},
-		{URL{Status: 200, Path: "/robots.txt"}, "unarchived"},
+		{URL{File: "a", Status: 200, URL: "http://a.example/robots.txt"}, "robotstxt"},
+		{URL{File: "a", Status: 200, URL: "http://a.example/b/robots.txt"}, "warc"},
+		{URL{Status: 200, URL: "http://a.example/robots.txt"}, "unarchived"},
 	} {
 		if got := tt.u.Subset(); got != tt.want {
 			t.Errorf("%+v: %s, want %s", tt.u, got, tt.want)

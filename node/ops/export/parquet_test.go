@@ -1,0 +1,190 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/export/table"
+	"github.com/apoidea/apoidea/storage/warc"
+)
+
+// rowsIn returns the rows of all files in a directory, by partition.
+func rowsIn[T any](t *testing.T, dir string) map[string][]T {
+	t.Helper()
+	rows := make(map[string][]T)
+	if err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		part, err := parquet.ReadFile[T](path)
+		below, _ := filepath.Rel(dir, filepath.Dir(path))
+		rows[filepath.ToSlash(below)] = append(rows[filepath.ToSlash(below)], part...)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// TestParquet: each record of the archives and each URL without one is a row, sorted by key, also if
+// an index is missing; links and hosts agree with it.
+func TestParquet(t *testing.T) {
+	for _, index := range []bool{true, false} {
+		src := world(t)
+		src.urls = map[string][]string{"p1": {"http://b.example/2", "http://b.example/1"}}
+		if !index {
+			delete(src.files["p1"], "1.cdxj")
+		}
+		dir := filepath.Join(t.TempDir(), "out")
+		o := Options{What: Parquet, Output: dir, Tables: Tables()}
+		r, err := Run(t.Context(), src, o)
+		if err != nil || !r.Complete || r.Bytes == 0 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		urls := rowsIn[table.URL](t, filepath.Join(dir, "crawl=none"))
+		archived, pending := urls["subset=warc"], urls["subset=unarchived"]
+		var warcs strings.Builder
+		if _, err := Run(t.Context(), world(t), Options{What: CDXJ, Stream: &warcs}); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(warcs.String(), "\n"); len(archived) != n || len(pending) != 2 || r.Records != int64(n+2) || r.Tables[TableURLs] != r.Records {
+			t.Fatalf("%d rows of %d records, %d without, told %d", len(archived), n, len(pending), r.Records)
+		}
+		if !slices.IsSortedFunc(archived, func(a, b table.URL) int { return strings.Compare(a.SURT, b.SURT) }) || pending[0].Path != "/1" {
+			t.Error("not in order")
+		}
+		u := archived[0]
+		rec, err := warc.NewReader(strings.NewReader(string(src.files[u.Segment][u.File][u.Offset:])), true).Next()
+		if err == nil {
+			err = rec.Skip()
+		}
+		if err != nil || rec.TargetURI != u.URL || rec.Length != int64(u.Length) || u.Status != 200 || u.Fetched != 1_700_000_000_000 || u.SURT != warc.SURT(u.URL) {
+			t.Errorf("%+v leads to %+v, %v", u, rec, err)
+		}
+		if p := pending[0]; p.File != "" || p.Status != 0 || p.Offset != 0 || p.Outcome != "ok" {
+			t.Errorf("%+v", p)
+		}
+		var sum int64
+		for _, h := range rowsIn[table.Host](t, filepath.Join(dir, TableHosts))["."] {
+			sum += h.URLs
+		}
+		var csv strings.Builder
+		if _, err := Run(t.Context(), world(t), Options{What: Links, Stream: &csv}); err != nil {
+			t.Fatal(err)
+		}
+		links := rowsIn[table.Link](t, filepath.Join(dir, TableLinks))["."]
+		if sum != r.Records || len(links) != strings.Count(csv.String(), "\n")-1 || r.Tables[TableLinks] != int64(len(links)) {
+			t.Errorf("hosts have %d rows, %d links of %s", sum, len(links), csv.String())
+		}
+		if _, err := Run(t.Context(), world(t), o); control.KindOf(err) != control.KindUsage {
+			t.Errorf("replaced what was there: %v", err)
+		}
+		o.Force, o.Tables = true, nil
+		if r, err = Run(t.Context(), world(t), o); err != nil || len(r.Tables) == 0 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if got := slices.Sorted(maps.Keys(rowsIn[table.URL](t, dir))); !slices.Equal(got, []string{"crawl=none/subset=unarchived", "crawl=none/subset=warc"}) {
+			t.Errorf("after --force: %v", got)
+		}
+	}
+}
+
+// TestParquetRefuses: a stream, an unknown table, and tables of another kind are usage errors, and a
+// filter without a match leaves nothing.
+func TestParquetRefuses(t *testing.T) {
+	dir := t.TempDir()
+	for _, o := range []Options{
+		{What: Parquet, Stream: io.Discard},
+		{What: Parquet, Output: filepath.Join(dir, "a"), Tables: []string{"pages"}},
+		{What: URLs, Stream: io.Discard, Tables: Tables()},
+	} {
+		if _, err := Run(t.Context(), world(t), o); control.KindOf(err) != control.KindUsage {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	o := Options{What: Parquet, Output: filepath.Join(dir, "b"), Filter: Filter{Host: []string{"nowhere.example"}}}
+	if _, err := Run(t.Context(), world(t), o); !errors.Is(err, ErrEmpty) {
+		t.Errorf("no match: %v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+// large is a peer with indexes of many records and no archive behind them.
+type large struct {
+	files, lines int
+}
+
+func (l large) Archives(context.Context, bool) (*control.Archives, error) {
+	p := control.ArchivePeer{Peer: "12D3KooWpeer", Role: "worker"}
+	for i := range l.files {
+		p.Files = append(p.Files, control.ArchiveFile{Name: fmt.Sprintf("apoidea-20260101000000-%05d.warc.gz", i)})
+	}
+	return &control.Archives{Peers: []control.ArchivePeer{p}}, nil
+}
+
+func (l large) URLs(context.Context, string, string) (*control.URLPage, error) {
+	return &control.URLPage{}, nil
+}
+
+func (l large) ReadArchive(ctx context.Context, _, name string, _ int64, w io.Writer) error {
+	var number int
+	if _, err := fmt.Sscanf(name, "apoidea-20260101000000-%05d.cdxj", &number); err != nil {
+		return err
+	}
+	var line []byte
+	for i := range l.lines {
+		host, n := i/100, i%100
+		line = fmt.Appendf(line[:0], `com,example%06d)/articles/%d/a-longer-name-of-a-page-%d.html 20260101%06d {"url": "https://www.example%06d.com/articles/%d/a-longer-name-of-a-page-%d.html", `,
+			host, number, n, 120000+i%60, host, number, n)
+		line = fmt.Appendf(line, `"mime": "text/html", "status": "200", "digest": "sha256:%064x", "length": "%d", "offset": "%d", "filename": "%s", "charset": "utf-8", `,
+			uint64(i)*0x9e3779b97f4a7c15, 900+n, i*1000, name)
+		line = fmt.Appendf(line, `"job": "0123456789abcdef0123456789abcdef", "outcome": "ok", "via": "https://www.example%06d.com/articles/%d", "hops": "LLL", "seed": "https://www.example.com/", "ms": "%d"}`+"\n",
+			host, n%7, 20+n)
+		if _, err := w.Write(line); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// BenchmarkParquet reports the rows a second of the table of URLs, and the largest heap. Set
+// APOIDEA_ROWS for the number of rows.
+func BenchmarkParquet(b *testing.B) {
+	rows := 1_000_000
+	if text := os.Getenv("APOIDEA_ROWS"); text != "" {
+		if _, err := fmt.Sscan(text, &rows); err != nil {
+			b.Fatal(err)
+		}
+	}
+	const perFile = 100_000
+	for range b.N {
+		var most uint64
+		began := time.Now()
+		r, err := Run(b.Context(), large{rows / perFile, perFile}, Options{What: Parquet, Output: filepath.Join(b.TempDir(), "out"), Progress: func(Progress) {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			most = max(most, m.HeapInuse+m.StackInuse)
+		}})
+		if err != nil || r.Records != int64(rows) {
+			b.Fatalf("%+v, %v", r, err)
+		}
+		b.ReportMetric(float64(rows)/time.Since(began).Seconds(), "rows/s")
+		b.ReportMetric(float64(most)/1e6, "MB-heap")
+		b.ReportMetric(float64(r.Bytes)/float64(rows), "B/row")
+	}
+}
