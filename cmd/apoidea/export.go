@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -23,8 +24,9 @@ import (
 type exportOptions struct {
 	*globals
 	// asked is what the flags set; output is where to.
-	asked  export.Options
-	output string
+	asked        export.Options
+	output       string
+	since, until string // of the filter
 }
 
 // errIncomplete is returned for an export that lacks data.
@@ -50,6 +52,10 @@ The name of FILE selects the compression of warc: .warc.gz (the default), .warc.
 
 cdxj is the index of the same records as export warc: export warc -o crawl.warc.gz and export cdxj -o crawl.cdxj belong together.
 
+Filters select what is exported, for all kinds: --job, --host, --path, --status, --mime, --outcome, --since and --until. All of them must hold; of the values of a
+repeated flag one must. In globs, * stands for any characters. The response, request and metadata of an exchange are selected together; warcinfo records are always
+kept. A revisit has the type warc/revisit. Without a match there is no output, and the exit code is 1.
+
 With -o, FILE appears when it is complete; an existing one is kept unless --force is given. An interrupted export leaves nothing. Temporary files are in FILE.part;
 a wacz temporarily needs twice its size in free space.
 
@@ -58,7 +64,9 @@ Without a running peer the data directory is read directly.`,
   apoidea export warc -o crawl.warc.gz
   apoidea export cdxj -o crawl.cdxj
   apoidea export wacz --ring -o crawl.wacz
-  apoidea export links -o links.csv`,
+  apoidea export links -o links.csv
+  apoidea export urls --status 4xx --status 5xx --since 7d > errors.ndjson
+  apoidea export wacz --host '*.example.org' --path '/news/*' --mime text/html -o news.wacz`,
 		Args:      exactly("one of " + strings.Join(export.Kinds(), ", ")),
 		ValidArgs: export.Kinds(),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -70,6 +78,22 @@ Without a running peer the data directory is read directly.`,
 	}
 	cmd.Flags().BoolVar(&o.asked.Ring, "ring", false, "export from all reachable members and their workers")
 	cmd.Flags().BoolVar(&o.asked.Force, "force", false, "replace an existing FILE")
+	filter := &o.asked.Filter
+	for _, f := range []struct {
+		name, help string
+		values     *[]string
+	}{
+		{"job", "ID of a job, its first digits, or none; repeatable", &filter.Job},
+		{"host", "glob of the host, such as *.example.org; repeatable", &filter.Host},
+		{"path", "glob of the path, without the query; repeatable", &filter.Path},
+		{"status", "HTTP status such as 404 or 4xx, or none; repeatable", &filter.Status},
+		{"mime", "glob of the MIME type, such as image/*, or none; repeatable", &filter.MIME},
+		{"outcome", "outcome of the URL, such as ok or duplicate, or none; repeatable", &filter.Outcome},
+	} {
+		cmd.Flags().StringArrayVar(f.values, f.name, nil, f.help)
+	}
+	cmd.Flags().StringVar(&o.since, "since", "", "earliest fetch: RFC 3339 time, UTC date, or duration before now (7d)")
+	cmd.Flags().StringVar(&o.until, "until", "", "end of the fetch times, exclusive; same forms as --since")
 	cmd.Flags().StringVarP(&o.output, "output", "o", "-", "output FILE; -: standard output")
 	return cmd
 }
@@ -78,6 +102,9 @@ func (o *exportOptions) run(ctx context.Context, what string, out, errOut io.Wri
 	toFile := o.output != "" && o.output != "-"
 	if f, ok := out.(*os.File); ok && !toFile && (what == export.WARC || what == export.WACZ) && term.IsTerminal(int(f.Fd())) {
 		return fmt.Errorf("%w: export %s: binary output to a terminal; set -o FILE", errUsage, what)
+	}
+	if err := o.filter(); err != nil {
+		return err
 	}
 	results, done, err := o.results(ctx, errOut)
 	if err != nil {
@@ -92,6 +119,10 @@ func (o *exportOptions) run(ctx context.Context, what string, out, errOut io.Wri
 	}
 	opt.Progress, done = o.progress(errOut, toFile, done)
 	report, err := export.Run(ctx, results, opt)
+	if errors.Is(err, export.ErrEmpty) {
+		tellLacks(report, errOut)
+		return o.explainEmpty(ctx, results, err)
+	}
 	if err != nil {
 		if toFile && ctx.Err() != nil {
 			return fmt.Errorf("%w; nothing was written", errInterrupted)
@@ -99,6 +130,39 @@ func (o *exportOptions) run(ctx context.Context, what string, out, errOut io.Wri
 		return err
 	}
 	return o.tell(report, toFile, out, errOut)
+}
+
+// filter completes the filter and checks it, before anything is read.
+func (o *exportOptions) filter() (err error) {
+	f, now := &o.asked.Filter, time.Now()
+	for _, t := range []struct {
+		flag, text string
+		to         *time.Time
+	}{{"since", o.since, &f.Since}, {"until", o.until, &f.Until}} {
+		if t.text == "" {
+			continue
+		}
+		if *t.to, err = export.ParseTime(t.text, now); err != nil {
+			return fmt.Errorf("%w: --%s %w", errUsage, t.flag, err)
+		}
+	}
+	return f.Check()
+}
+
+// explainEmpty names a job of the filter that the ring does not know.
+func (o *exportOptions) explainEmpty(ctx context.Context, results control.Results, err error) error {
+	ring, ok := results.(*control.Client)
+	if !ok || len(o.asked.Filter.Job) == 0 {
+		return err
+	}
+	jobs, jerr := ring.Jobs(ctx)
+	for _, id := range o.asked.Filter.Job {
+		known := func(j control.Job) bool { return strings.HasPrefix(j.ID, id) }
+		if jerr == nil && id != export.None && !slices.ContainsFunc(jobs, known) {
+			return fmt.Errorf("%w: no job has the ID %s (apoidea jobs lists all)", err, id)
+		}
+	}
+	return err
 }
 
 // lostShown is how many lost records are named to people.
@@ -146,11 +210,8 @@ func exportText(p export.Progress) string {
 	return text
 }
 
-// tell reports the result of an export: on standard output if the export itself is not there.
-func (o *exportOptions) tell(r *export.Report, toFile bool, out, errOut io.Writer) error {
-	if !toFile {
-		out = errOut
-	}
+// tellLacks names what is missing from an export.
+func tellLacks(r *export.Report, errOut io.Writer) {
 	for _, m := range r.Missing {
 		fmt.Fprintln(errOut, "apoidea: missing:", m)
 	}
@@ -164,6 +225,14 @@ func (o *exportOptions) tell(r *export.Report, toFile bool, out, errOut io.Write
 		}
 		fmt.Fprintf(errOut, "apoidea: lost: %s: peer %s has no archive file with record %s\n", l.URL, l.Peer, l.Record)
 	}
+}
+
+// tell reports the result of an export: on standard output if the export itself is not there.
+func (o *exportOptions) tell(r *export.Report, toFile bool, out, errOut io.Writer) error {
+	if !toFile {
+		out = errOut
+	}
+	tellLacks(r, errOut)
 	if r.Moved > 0 {
 		fmt.Fprintf(o.hints(errOut), "%s skipped: their files were moved to other storage\n", words.Counted(r.Moved, "record"))
 	}

@@ -56,6 +56,14 @@ func TestArchivesPackedInTwoWays(t *testing.T) {
 	if raw := string(exported("x.wacz", "wacz")); strings.Contains(raw, ".warc.zst") || !strings.Contains(raw, ".warc.gz") {
 		t.Error("the WACZ has a file that is none of gzip members")
 	}
+	if raw := exported("x.cdxj", "cdxj", "--status", "2xx", "--path", "/*", "--since", "1h"); strings.Count(string(raw), "\n") != 40 {
+		t.Errorf("index with a filter %s", raw)
+	}
+	nothing := filepath.Join(t.TempDir(), "x.wacz")
+	out, code := say(t, "export", "wacz", "--host", "nowhere.example", "-o", nothing, "--data-dir", dir)
+	if _, err := os.Stat(nothing); code != exitFailed || !strings.Contains(out, "nothing matches --host nowhere.example") || err == nil {
+		t.Errorf("empty export: exit code %d: %s; %v", code, out, err)
+	}
 	raw, err := os.ReadFile(files[0])
 	copy(raw[len(raw)/2:], strings.Repeat("x", 60))
 	if err := errors.Join(err, os.WriteFile(files[0], raw, 0o600)); err != nil {
@@ -68,7 +76,7 @@ func TestArchivesPackedInTwoWays(t *testing.T) {
 		t.Fatalf("repair: exit code %d: %s", code, out)
 	}
 	before := asked.Load()
-	out, code := say(t, crawlArgs(dir, "--archive", "zstd", site)...)
+	out, code = say(t, crawlArgs(dir, "--archive", "zstd", site)...)
 	if n := asked.Load() - before; code != exitDone || n > 2 {
 		t.Errorf("%d requests for what lay in 60 bytes, exit code %d: %s", n, code, out)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 )
 
 // FuzzParseIndex: what can be read of an index is where records may lie, none over another, and the
@@ -22,7 +23,7 @@ func FuzzParseIndex(f *testing.F) {
 	f.Add(indexOf(f, 6))
 	f.Add([]byte(`example,a)/ 20260301123045 {"url":"http://a.example/","length":"9223372036854775807","offset":"1"}` + "\n"))
 	f.Add([]byte(`example,a)/ 20260301123045 {"url":"http://a.example/","length":"7","offset":"9223372036854775807"}` + "\n"))
-	f.Add([]byte("\n{}\n  {\n"))
+	f.Add([]byte("\n{}\n  {\n20260229000000\n20240229235959\n"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		lines, err := ParseIndex(bytes.NewReader(raw))
 		if err != nil && !errors.Is(err, ErrFormat) {
@@ -32,6 +33,11 @@ func FuzzParseIndex(f *testing.F) {
 			t.Errorf("%d lines of %d", len(lines), n)
 		}
 		for line := range strings.Lines(string(raw)) {
+			if at, ok := parseTime(line[:min(len(line), len(timeInName))]); ok {
+				if want, err := time.Parse(timeInName, line[:len(timeInName)]); err != nil || !at.Equal(want) {
+					t.Fatalf("%q is %s, by time.Parse %s, %v", line, at, want, err)
+				}
+			}
 			var fast, slow lineObject
 			if fast.scan(line) && (json.Unmarshal([]byte(line), &slow) != nil || fast != slow) {
 				t.Fatalf("%q is %+v, by encoding/json %+v", line, fast, slow)

@@ -141,7 +141,14 @@ func FuzzSURT(f *testing.F) {
 }
 
 func BenchmarkSURT(b *testing.B) {
-	for b.Loop() {
-		SURT("https://www.en.example.org:8080/wiki/Honey_Bees/Dances?title=Bees&action=history&offset=20260301")
+	for name, url := range map[string]string{
+		"plain": "https://www.h1.example/articles/1234/honey-bees.html?page=3",
+		"query": "https://www.en.example.org:8080/wiki/Honey_Bees/Dances?title=Bees&action=history&offset=20260301",
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				SURT(url)
+			}
+		})
 	}
 }

@@ -219,21 +219,22 @@ func (e *exporter) run(ctx context.Context) error {
 	if e.Ring && e.What != URLs {
 		e.holders(found)
 	}
-	if !e.all && (e.matched == 0 || e.What == Links && e.work.records == 0) {
+	r := e.report
+	r.Damaged = append([]Damage{}, e.work.damaged...)
+	if err := e.lost(ctx); err != nil {
+		return err
+	}
+	if !e.all && min(e.matched, e.work.records) == 0 {
 		return fmt.Errorf("export %s: %w %s", e.What, ErrEmpty, &e.Filter)
 	}
 	e.reportProgress("writing")
 	if err := e.assemble(ctx); err != nil {
 		return err
 	}
-	if err := e.lost(ctx); err != nil {
-		return err
-	}
 	if err := e.work.publish(); err != nil {
 		return err
 	}
-	r := e.report
-	r.Bytes, r.Records, r.Damaged = e.work.count.n, e.work.records, append([]Damage{}, e.work.damaged...)
+	r.Bytes, r.Records = e.work.count.n, e.work.records
 	r.Complete = len(r.Missing)+len(r.Damaged) == 0 && r.LostTotal == 0
 	r.ElapsedS = e.Now().Sub(e.began).Seconds()
 	return nil

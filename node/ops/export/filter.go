@@ -16,8 +16,8 @@ import (
 // ErrEmpty is returned for an export without output because nothing matches its filter.
 var ErrEmpty = errors.New("nothing matches")
 
-// none selects what lacks a value.
-const none = "none"
+// None is the value of a condition that selects what lacks one.
+const None = "none"
 
 // Filter selects exchanges and URLs: each condition with values must hold by at least one of them.
 // The zero Filter selects everything.
@@ -81,7 +81,7 @@ func (f *Filter) Check() error {
 			if c.fold {
 				v = strings.ToLower(v)
 			}
-			if v == "" || v != none && !c.valid(v) {
+			if v == "" || v != None && !c.valid(v) {
 				return control.Usage(fmt.Sprintf("--%s %q: must be %s", c.flag, v, c.want))
 			}
 			(*c.values)[i] = v
@@ -148,7 +148,7 @@ func (f *Filter) Match(s *Subject) bool {
 // some reports whether one of the values, if any, matches s.
 func some(values []string, s string, match func(s, value string) bool) bool {
 	for _, v := range values {
-		if v == none && s == "" || match(s, v) {
+		if v == None && s == "" || match(s, v) {
 			return true
 		}
 	}
@@ -215,7 +215,7 @@ func SubjectOfURL(l *control.URLLine) Subject {
 	at, _ := time.Parse(time.RFC3339, l.Fetched)
 	s := subject(l.URL, at)
 	s.Job, s.Outcome, s.Status, s.MIME = l.Job, l.Outcome, l.Status, l.MIME
-	if s.Outcome == none {
+	if s.Outcome == None {
 		s.Outcome = ""
 	}
 	return s
