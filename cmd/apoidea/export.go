@@ -35,15 +35,19 @@ var errIncomplete = errors.New("export incomplete")
 func newExport(g *globals) *cobra.Command {
 	o := exportOptions{globals: g}
 	cmd := &cobra.Command{
-		Use:   "export warc|cdxj|links|urls|wacz",
-		Short: "Export the archive, its index, links or URL outcomes",
+		Use:   "export " + strings.Join(export.Kinds(), "|"),
+		Short: "Export the archive, its index, tables, links or URL outcomes",
 		Long: `Export crawl results:
 
-    warc   the records of the archive in one file
-    cdxj   the sorted index of these records
-    wacz   both and a list of pages, in one file for replay tools
-    links  CSV of from, to, kind (link or redirect), one line for each occurrence; with --json one document per line
-    urls   one JSON document per URL with all that is recorded of it
+    warc     the records of the archive in one file
+    cdxj     the sorted index of these records
+    wacz     both and a list of pages, in one file for replay tools
+    links    CSV of from, to, kind (link or redirect), one line for each occurrence; with --json one document per line
+    urls     one JSON document per URL with all that is recorded of it
+    parquet  tables for DuckDB, Spark or pandas, in a directory: --tables urls,links,hosts
+
+parquet has a row for each record of the archives in DIR/crawl=JOB/subset=warc, non200responses or robotstxt, with the columns of Common Crawl's index and more,
+sorted by SURT key. URLs without a record are in subset=unarchived. It reads indexes, not archives, except for the table links.
 
 --ring includes the other members of the ring and their workers. Missing data is reported on standard error, and the exit code is 1: unreachable peers, records
 of absent peers or without an archive file, corrupt ranges. The export continues after a corrupt range and lists the URLs in it.
@@ -65,6 +69,7 @@ Without a running peer the data directory is read directly.`,
   apoidea export cdxj -o crawl.cdxj
   apoidea export wacz --ring -o crawl.wacz
   apoidea export links -o links.csv
+  apoidea export parquet --ring --tables urls,links,hosts -o results
   apoidea export urls --status 4xx --status 5xx --since 7d > errors.ndjson
   apoidea export wacz --host '*.example.org' --path '/news/*' --mime text/html -o news.wacz`,
 		Args:      exactly("one of " + strings.Join(export.Kinds(), ", ")),
@@ -78,6 +83,7 @@ Without a running peer the data directory is read directly.`,
 	}
 	cmd.Flags().BoolVar(&o.asked.Ring, "ring", false, "export from all reachable members and their workers")
 	cmd.Flags().BoolVar(&o.asked.Force, "force", false, "replace an existing FILE")
+	cmd.Flags().StringSliceVar(&o.asked.Tables, "tables", nil, "tables of parquet, separated by commas: "+strings.Join(export.Tables(), ", ")+"; default urls")
 	filter := &o.asked.Filter
 	for _, f := range []struct {
 		name, help string
@@ -94,7 +100,7 @@ Without a running peer the data directory is read directly.`,
 	}
 	cmd.Flags().StringVar(&o.since, "since", "", "earliest fetch: RFC 3339 time, UTC date, or duration before now (7d)")
 	cmd.Flags().StringVar(&o.until, "until", "", "end of the fetch times, exclusive; same forms as --since")
-	cmd.Flags().StringVarP(&o.output, "output", "o", "-", "output FILE; -: standard output")
+	cmd.Flags().StringVarP(&o.output, "output", "o", "-", "output FILE, or directory of parquet; -: standard output")
 	return cmd
 }
 
@@ -240,7 +246,7 @@ func (o *exportOptions) tell(r *export.Report, toFile bool, out, errOut io.Write
 		fmt.Fprintln(o.hints(errOut), "no URL owned by this peer has an outcome; --ring exports the URLs of all members")
 	}
 	if toFile || o.json {
-		text := words.Singular(fmt.Sprintf("%s: %d %s, %s", r.Output, r.Records, cmp.Or(map[string]string{export.Links: "links", export.URLs: "URLs"}[r.What], "records"), words.Bytes(r.Bytes)))
+		text := words.Singular(fmt.Sprintf("%s: %d %s, %s", r.Output, r.Records, cmp.Or(map[string]string{export.Links: "links", export.URLs: "URLs", export.Parquet: "rows"}[r.What], "records"), words.Bytes(r.Bytes)))
 		if r.Peers > 0 {
 			text += ", of " + words.Counted(int64(r.Peers), "peer")
 		}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/export/table"
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
@@ -172,14 +173,43 @@ func result(t *testing.T, what string, raw []byte) (items []string) {
 func run(t *testing.T, src control.Results, what string, f Filter) []string {
 	t.Helper()
 	var b bytes.Buffer
-	r, err := Run(t.Context(), src, Options{What: what, Filter: f, Stream: &b})
+	o := Options{What: what, Filter: f, Stream: &b}
+	if what == Parquet {
+		o.Output, o.Tables = filepath.Join(t.TempDir(), "out"), []string{TableURLs, TableLinks}
+	}
+	r, err := Run(t.Context(), src, o)
 	if errors.Is(err, ErrEmpty) && b.Len() == 0 {
 		return nil
 	}
 	if err != nil || !r.Complete || (r.Filter == nil) != f.Empty() {
 		t.Fatalf("%s %s: %+v, %v", what, &f, r, err)
 	}
+	if what == Parquet {
+		return tableRows(t, o.Output)
+	}
 	return result(t, what, b.Bytes())
+}
+
+// tableRows returns the rows of an export of Parquet, with their partition or table.
+func tableRows(t *testing.T, dir string) (items []string) {
+	t.Helper()
+	for part, links := range rowsIn[table.Link](t, filepath.Join(dir, TableLinks)) {
+		for i := range links {
+			items = append(items, fmt.Sprintf("%s %+v", part, links[i]))
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(dir, TableLinks)); err != nil {
+		t.Fatal(err)
+	}
+	for part, urls := range rowsIn[table.URL](t, dir) {
+		for i := range urls {
+			if u := &urls[i]; u.Depth != nil {
+				items, u.Depth = append(items, fmt.Sprintf("depth %d", *u.Depth)), nil
+			}
+			items = append(items, fmt.Sprintf("%s %+v", part, urls[i]))
+		}
+	}
+	return items
 }
 
 // TestPartsAreTheWhole checks for each kind that exports of disjoint filters that leave nothing out

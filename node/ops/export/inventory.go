@@ -50,6 +50,9 @@ func (e *exporter) expect(ctx context.Context, found *control.Archives) error {
 					continue
 				}
 				if l.Record == "" {
+					if !e.tables.wantsRows() {
+						continue
+					}
 					e.matched++
 					if err := e.tables.unarchived(l); err != nil {
 						return err

@@ -79,6 +79,9 @@ func (t *tables) close() error { return errors.Join(t.rows.Close(), t.hosts.Clos
 
 func (t *tables) wants(name string) bool { return slices.Contains(t.e.Tables, name) }
 
+// wantsRows reports whether the rows of URLs are needed.
+func (t *tables) wantsRows() bool { return t.wants(TableURLs) || t.wants(TableHosts) }
+
 // file reads the index of an archive file, or the file if its index is missing or damaged, and the
 // links if they are wanted.
 func (t *tables) file(ctx context.Context, s *source) error {
@@ -89,7 +92,7 @@ func (t *tables) file(ctx context.Context, s *source) error {
 		}
 		s.offset = 0
 	}
-	if !t.wants(TableURLs) && !t.wants(TableHosts) {
+	if !t.wantsRows() {
 		return nil
 	}
 	t.files = append(t.files, tableFile{s.peer, s.file.Name})
@@ -189,6 +192,7 @@ func (t *tables) unarchived(l *control.URLLine) error {
 
 // add adds a row: its sort key, then its values. File is the number of its archive file, 0 without.
 func (t *tables) add(u *table.URL, file int) error {
+	t.e.work.records++
 	key := strings.ReplaceAll(warc.SURT(u.URL), "\x00", "%00")
 	b := append(t.line[:0], u.Job...)
 	b = append(b, 0, u.SubsetOrder())
@@ -282,9 +286,8 @@ func (t *tables) assemble(ctx context.Context) error {
 		if u.Status != 0 && u.File == "" {
 			u.Status = 0 // Common Crawl's schema: a status has a record
 		}
-		e.work.records++
 		e.reportProgress("writing")
-		return urls.Write(fmt.Sprintf("crawl=%s/subset=%s", cmp.Or(u.Job, none), u.Subset()), &u)
+		return urls.Write(fmt.Sprintf("crawl=%s/subset=%s", cmp.Or(u.Job, None), u.Subset()), &u)
 	})
 	hosts := table.NewWriter[table.Host](path.Join(dir, TableHosts), "")
 	if t.wants(TableHosts) && err == nil {
@@ -336,5 +339,8 @@ func (t *tables) writeHosts(ctx context.Context, w *table.Writer[table.Host]) er
 
 // link writes a row of the table of links.
 func (t *tables) link(l Link) error {
+	if !t.wantsRows() {
+		t.e.work.records++
+	}
 	return t.links.Write("", &table.Link{From: l.From, To: l.To, FromHost: link.Host(l.From), ToHost: link.Host(l.To), Kind: l.Kind})
 }
