@@ -42,7 +42,7 @@ func splitURL(url string) (u surtURL) {
 	url = withoutBreaks.Replace(strings.TrimSpace(url))
 	scheme, rest, ok := strings.Cut(url, ":")
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	if !ok || strings.Trim(scheme, letters+"0123456789+-.") != "" || strings.TrimLeft(scheme, letters) == scheme {
+	if !ok || scheme != "http" && scheme != "https" && (strings.Trim(scheme, letters+"0123456789+-.") != "" || strings.TrimLeft(scheme, letters) == scheme) {
 		scheme, rest = "http", "//"+url
 	}
 	for strings.HasPrefix(rest, "//http://") || strings.HasPrefix(rest, "//https://") {
@@ -56,7 +56,10 @@ func splitURL(url string) (u surtURL) {
 		if !strings.HasPrefix(u.path, "//") || strings.HasPrefix(scheme, "http") {
 			rest = strings.TrimLeft(u.path, "/")
 		}
-		end := strings.IndexByte(rest+"/", '/')
+		end := strings.IndexByte(rest, '/')
+		if end < 0 {
+			end = len(rest)
+		}
 		host := rest[strings.LastIndexByte(rest[:end], '@')+1 : end]
 		u.path = rest[end:]
 		if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
