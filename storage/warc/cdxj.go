@@ -288,49 +288,22 @@ func ScanIndex(r io.Reader, each func(l *IndexLine) error) error {
 	return nil
 }
 
-// lineObject is the JSON object of a line.
-type lineObject struct {
-	URL, MIME, Status, Digest, Length, Offset, Filename string
-	Charset, Redirect, Truncated                        string
-	Job, Outcome, Via, Hops, Seed, Ms                   string
+// lineObject has the values of the JSON object of a line, by lineKeys.
+type lineObject [16]string
+
+var lineKeys = map[string]int{
+	"url": 0, "mime": 1, "status": 2, "digest": 3, "length": 4, "offset": 5, "filename": 6, "job": 7, "outcome": 8, "via": 9, "hops": 10, "seed": 11,
+	"charset": 12, "redirect": 13, "truncated": 14, "ms": 15,
 }
 
-func (o *lineObject) field(key string) *string {
-	switch key {
-	case "url":
-		return &o.URL
-	case "mime":
-		return &o.MIME
-	case "status":
-		return &o.Status
-	case "digest":
-		return &o.Digest
-	case "length":
-		return &o.Length
-	case "offset":
-		return &o.Offset
-	case "filename":
-		return &o.Filename
-	case "charset":
-		return &o.Charset
-	case "redirect":
-		return &o.Redirect
-	case "truncated":
-		return &o.Truncated
-	case "ms":
-		return &o.Ms
-	case "job":
-		return &o.Job
-	case "outcome":
-		return &o.Outcome
-	case "via":
-		return &o.Via
-	case "hops":
-		return &o.Hops
-	case "seed":
-		return &o.Seed
+// unmarshal reads any object; values that are not strings are left out.
+func (o *lineObject) unmarshal(s string) error {
+	var object map[string]any
+	err := json.Unmarshal([]byte(s), &object)
+	for key, i := range lineKeys {
+		o[i], _ = object[key].(string)
 	}
-	return nil
+	return err
 }
 
 // scan reads an object of the known keys and of strings without escapes, as AppendLine writes
@@ -355,11 +328,11 @@ func (o *lineObject) scan(s string) bool {
 			return false
 		}
 		value, next, ok := quoted(s, next+1)
-		field := o.field(key)
-		if !ok || field == nil {
+		field, known := lineKeys[key]
+		if !ok || !known {
 			return false
 		}
-		*field, i, expected = value, next, ','
+		o[field], i, expected = value, next, ','
 	}
 	return false
 }
@@ -376,44 +349,26 @@ func quoted(s string, i int) (value string, next int, ok bool) {
 	return s[i+1 : i+1+max(end, 0)], i + end + 2, end >= 0
 }
 
-// parseTime parses 14 digits.
-func parseTime(s string) (time.Time, bool) {
-	var n [7]int // two digits each
-	if len(s) != len(timeInName) {
-		return time.Time{}, false
-	}
-	for i := range len(s) {
-		c := s[i] - '0'
-		if c > 9 {
-			return time.Time{}, false
-		}
-		n[i/2] = n[i/2]*10 + int(c)
-	}
-	month := time.Month(n[2])
-	t := time.Date(n[0]*100+n[1], month, n[3], n[4], n[5], n[6], 0, time.UTC)
-	return t, t.Month() == month && t.Day() == n[3] && n[4] < 24 && n[5] < 60 && n[6] < 60
-}
-
 // parseLine accepts any key: earlier versions and other programs have others for a URL.
 func parseLine(line string) (IndexLine, bool) {
 	key, rest, _ := strings.Cut(line, " ")
 	at, object, _ := strings.Cut(rest, " ")
 	var o lineObject
 	if key == "" || !o.scan(object) {
-		if o = (lineObject{}); key == "" || json.Unmarshal([]byte(object), &o) != nil {
+		if key == "" || o.unmarshal(object) != nil {
 			return IndexLine{}, false
 		}
 	}
-	date, ok := parseTime(at)
-	offset, err1 := strconv.ParseInt(o.Offset, 10, 64)
-	length, err2 := strconv.ParseInt(o.Length, 10, 64)
-	if !ok || err1 != nil || err2 != nil || o.URL == "" || offset < 0 || length <= 0 || offset > math.MaxInt64-length {
+	date, err1 := time.Parse(timeInName, at)
+	length, err2 := strconv.ParseInt(o[4], 10, 64)
+	offset, err3 := strconv.ParseInt(o[5], 10, 64)
+	if err1 != nil || err2 != nil || err3 != nil || o[0] == "" || offset < 0 || length <= 0 || offset > math.MaxInt64-length {
 		return IndexLine{}, false
 	}
 	return IndexLine{
-		URL: o.URL, Digest: o.Digest, Date: date, MIME: o.MIME, Status: o.Status, Offset: offset, Length: length, File: o.Filename, Key: key,
-		Details:    Details{Charset: o.Charset, Redirect: o.Redirect, Truncated: o.Truncated},
-		Provenance: Provenance{Job: o.Job, Outcome: o.Outcome, Via: o.Via, HopPath: o.Hops, Seed: o.Seed, FetchMs: o.Ms},
+		URL: o[0], MIME: o[1], Status: o[2], Digest: o[3], Date: date, Offset: offset, Length: length, File: o[6], Key: key,
+		Details:    Details{Charset: o[12], Redirect: o[13], Truncated: o[14]},
+		Provenance: Provenance{Job: o[7], Outcome: o[8], Via: o[9], HopPath: o[10], Seed: o[11], FetchMs: o[15]},
 	}, true
 }
 

@@ -2,12 +2,10 @@ package warc
 
 import (
 	"cmp"
-	"encoding/binary"
 	"encoding/hex"
-	"net/netip"
+	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -36,81 +34,44 @@ func SURT(url string) string {
 // surtURL is a URL on its way to a key. Missing parts are empty.
 type surtURL struct{ scheme, host, port, path, query string }
 
-// splitURL splits a URL as RFC 2396, appendix B, without user and fragment. It repairs a missing
-// scheme, a doubled one, and slashes before a host.
+var withoutBreaks = strings.NewReplacer("\t", "", "\n", "", "\r", "")
+
+// splitURL splits a URL as RFC 2396, appendix B, without user, port 0 and fragment. It repairs a
+// missing or doubled scheme, and slashes before a host.
 func splitURL(url string) (u surtURL) {
-	url = strings.Trim(url, " \t\n\r\v\f")
-	if strings.ContainsAny(url, "\t\n\r") {
-		url = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(url)
+	url = withoutBreaks.Replace(strings.TrimSpace(url))
+	scheme, rest, ok := strings.Cut(url, ":")
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	if !ok || scheme != "http" && scheme != "https" && (strings.Trim(scheme, letters+"0123456789+-.") != "" || strings.TrimLeft(scheme, letters) == scheme) {
+		scheme, rest = "http", "//"+url
 	}
-	if schemeEnd(url) < 0 {
-		url = "http://" + url
+	for strings.HasPrefix(rest, "//http://") || strings.HasPrefix(rest, "//https://") {
+		scheme, rest, _ = strings.Cut(rest[2:], ":")
 	}
-	for rest := afterHTTP(url); rest != afterHTTP(rest); rest = afterHTTP(url) {
-		url = rest
-	}
-	end := schemeEnd(url)
-	u.scheme, url = url[:end], url[end+1:]
-	url, _, _ = strings.Cut(url, "#")
-	u.path, u.query, _ = strings.Cut(url, "?")
-	if rest, ok := strings.CutPrefix(u.path, "//"); ok {
+	rest, _, _ = strings.Cut(rest, "#")
+	u.scheme = scheme
+	u.path, u.query, _ = strings.Cut(rest, "?")
+	if strings.HasPrefix(u.path, "//") || strings.HasPrefix(scheme, "http") && u.path != "" {
+		rest := u.path[min(2, len(u.path)):]
+		if !strings.HasPrefix(u.path, "//") || strings.HasPrefix(scheme, "http") {
+			rest = strings.TrimLeft(u.path, "/")
+		}
 		end := strings.IndexByte(rest, '/')
 		if end < 0 {
 			end = len(rest)
 		}
+		host := rest[strings.LastIndexByte(rest[:end], '@')+1 : end]
 		u.path = rest[end:]
-		u.setAuthority(rest[:end])
-	}
-	if u.host == "" && strings.HasPrefix(u.scheme, "http") && u.path != "" {
-		u.host, u.path, _ = strings.Cut(strings.TrimLeft(u.path, "/"), "/")
-		u.path = "/" + u.path
+		if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
+			host, u.port = host[:i], escapeOnce(strings.TrimLeft(host[i+1:], "0"))
+		}
+		u.host = strings.ToLower(strings.Trim(host, "[]"))
 	}
 	return u
 }
 
-// schemeEnd returns the index of the colon after a scheme, -1 without one.
-func schemeEnd(url string) int {
-	for i := range len(url) {
-		switch c := url[i]; {
-		case c|0x20 >= 'a' && c|0x20 <= 'z':
-		case i > 0 && (c >= '0' && c <= '9' || c == '+' || c == '-' || c == '.'):
-		case i > 0 && c == ':':
-			return i
-		default:
-			return -1
-		}
-	}
-	return -1
-}
-
-func afterHTTP(url string) string {
-	rest, ok := strings.CutPrefix(url, "https://")
-	if !ok {
-		rest = strings.TrimPrefix(url, "http://")
-	}
-	return rest
-}
-
-// setAuthority splits host and port; it drops a user and port 0.
-func (u *surtURL) setAuthority(text string) {
-	text = text[strings.LastIndexByte(text, '@')+1:]
-	if inner, ok := strings.CutPrefix(text, "["); ok {
-		u.host, text, _ = strings.Cut(inner, "]")
-		_, u.port, _ = strings.Cut(text, ":")
-	} else {
-		u.host, u.port, _ = strings.Cut(text, ":")
-	}
-	u.host = strings.ToLower(u.host)
-	if n, err := strconv.Atoi(u.port); err == nil {
-		u.port = strconv.Itoa(n)
-	}
-	if u.port = escapeOnce(u.port); u.port == "0" {
-		u.port = ""
-	}
-}
-
-// normalize applies the rules of Google Safe Browsing: one escaping, IDNA, decimal IP addresses, no
-// dot segments or empty segments.
+// normalize applies the rules of Google Safe Browsing: one escaping, IDNA, no dot segments or empty
+// segments. IP addresses are in decimal dotted form already, as in all canonical URLs.
 func (u *surtURL) normalize() {
 	u.query = escapeOnce(unescapeRepeatedly(u.query))
 	u.path = unescapeRepeatedly(u.path)
@@ -130,43 +91,35 @@ func (u *surtURL) simplify() {
 	if s := strings.ToLower(u.scheme); s == "http" && u.port == "80" || s == "https" && u.port == "443" {
 		u.port = ""
 	}
-	u.path = stripPathSession(strings.ToLower(u.path))
+	u.path = stripSession(strings.ToLower(u.path), pathSessions)
 	if len(u.path) > 1 {
 		u.path = strings.TrimSuffix(u.path, "/")
 	}
-	u.query = sortQuery(stripQuerySession(strings.ToLower(u.query)))
+	u.query = sortQuery(stripSession(strings.ToLower(u.query), querySessions))
 }
 
 func (u *surtURL) key() string {
-	var b strings.Builder
-	b.Grow(len(u.scheme) + len(u.host) + len(u.port) + len(u.path) + len(u.query) + 4)
-	if u.host == "" {
-		b.WriteString(u.scheme + ":")
-	} else {
-		for host, i := u.host, 0; i >= 0; {
-			i = strings.LastIndexByte(host, '.')
-			b.WriteString(host[i+1:])
-			if i >= 0 {
-				b.WriteByte(',')
-				host = host[:i]
-			}
-		}
-		if u.port != "" {
-			b.WriteString(":" + u.port)
-		}
-		b.WriteByte(')')
+	labels := strings.Split(u.host, ".")
+	slices.Reverse(labels)
+	place := strings.Join(labels, ",")
+	switch {
+	case u.host == "":
+		place = u.scheme + ":"
+	case u.port == "":
+		place += ")"
+	default:
+		place += ":" + u.port + ")"
 	}
-	b.WriteString(u.path)
-	if u.query != "" {
-		if u.path == "" {
-			b.WriteByte('/')
-		}
-		b.WriteString("?" + u.query)
+	switch {
+	case u.query == "":
+		return place + u.path
+	case u.path == "":
+		return place + "/?" + u.query
 	}
-	return b.String()
+	return place + u.path + "?" + u.query
 }
 
-// unescapeRepeatedly decodes percent-encoded bytes until none is left, in one pass: the decoded byte
+// unescapeRepeatedly decodes percent-encoded bytes until none is left, in one pass: a decoded byte
 // may complete an escape before it.
 func unescapeRepeatedly(s string) string {
 	if strings.IndexByte(s, '%') < 0 {
@@ -189,22 +142,21 @@ func unescapeRepeatedly(s string) string {
 // escapeOnce encodes all bytes but printable ASCII, and # and %.
 func escapeOnce(s string) string {
 	plain := func(c byte) bool { return c > ' ' && c < 0x7f && c != '#' && c != '%' }
-	i := 0
-	for i < len(s) && plain(s[i]) {
-		i++
-	}
-	if i == len(s) {
-		return s
-	}
-	out := append(make([]byte, 0, len(s)+16), s[:i]...)
-	for ; i < len(s); i++ {
-		if c := s[i]; plain(c) {
-			out = append(out, c)
-		} else {
-			out = append(out, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
+	for i := range len(s) {
+		if plain(s[i]) {
+			continue
 		}
+		out := append(make([]byte, 0, len(s)+16), s[:i]...)
+		for _, c := range []byte(s[i:]) {
+			if plain(c) {
+				out = append(out, c)
+			} else {
+				out = fmt.Appendf(out, "%%%02X", c)
+			}
+		}
+		return string(out)
 	}
-	return string(out)
+	return s
 }
 
 func normalizeHost(host string) string {
@@ -214,42 +166,7 @@ func normalizeHost(host string) string {
 			host = ascii
 		}
 	}
-	host = strings.Trim(strings.ReplaceAll(host, "..", "."), ".")
-	if addr, ok := parseIPv4(host); ok {
-		return addr
-	}
-	return escapeOnce(strings.ToLower(host))
-}
-
-// parseIPv4 parses the forms of inet_aton(3) in decimal and octal digits: one to four numbers, of
-// which the last fills the remaining bytes. A single number is decimal, modulo 2^32.
-func parseIPv4(host string) (addr string, ok bool) {
-	if host == "" || host[0] < '0' || host[0] > '9' || strings.Trim(host, "0123456789.") != "" {
-		return "", false
-	}
-	var ip uint64
-	parts := strings.Split(host, ".")
-	if len(parts) > 4 || len(parts) > 1 && host[0] == '0' && strings.ContainsAny(host, "89") {
-		return "", false
-	}
-	for i, part := range parts {
-		base, bits, shift := 10, 8, 24-8*i
-		if part != "" && part[0] == '0' && len(parts) > 1 {
-			base = 8
-		}
-		if i == len(parts)-1 {
-			bits, shift = 8*(4-i), 0
-		}
-		if len(parts) == 1 {
-			bits = 64
-		}
-		n, err := strconv.ParseUint(part, base, bits)
-		if err != nil {
-			return "", false
-		}
-		ip |= n << shift
-	}
-	return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint64(nil, ip)[4:])).String(), true
+	return escapeOnce(strings.ToLower(strings.Trim(strings.ReplaceAll(host, "..", "."), ".")))
 }
 
 // normalizePath removes dot segments and empty segments; a ".." above the root stays.
@@ -272,7 +189,8 @@ func normalizePath(path string) string {
 		return "/"
 	}
 	last := len(kept) - 1
-	return strings.Join(append(append([]string{""}, slices.DeleteFunc(kept[:last:last], func(s string) bool { return s == "" })...), kept[last]), "/")
+	full := slices.DeleteFunc(slices.Clone(kept[:last]), func(s string) bool { return s == "" })
+	return "/" + strings.Join(append(full, kept[last]), "/")
 }
 
 // withoutWWW drops a first label of www and digits.
@@ -302,25 +220,16 @@ var (
 	}
 )
 
-func stripPathSession(path string) string {
-	if !strings.Contains(path, ")/") {
-		return path
+func stripSession(s string, forms []*regexp.Regexp) string {
+	for _, hint := range []string{")/", "sess", "sid=", "cfid="} { // in lower case; nearly all URLs have none
+		if strings.Contains(s, hint) {
+			for _, form := range forms {
+				s = form.ReplaceAllString(s, "$1$2")
+			}
+			break
+		}
 	}
-	for _, form := range pathSessions {
-		path = form.ReplaceAllString(path, "$1$2")
-	}
-	return path
-}
-
-// stripQuerySession expects a query in lower case.
-func stripQuerySession(query string) string {
-	if !strings.Contains(query, "sess") && !strings.Contains(query, "sid=") && !strings.Contains(query, "cfid=") {
-		return query
-	}
-	for _, form := range querySessions {
-		query = form.ReplaceAllString(query, "$1$2")
-	}
-	return query
+	return s
 }
 
 // sortQuery sorts parameters by name and value; a name without "=" comes before its values.

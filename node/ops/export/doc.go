@@ -9,6 +9,7 @@
 //     bytes, and the URLs in them are reported;
 //   - reports what is missing: peers that did not respond or disconnected, holders of records that
 //     left the ring, and records with an outcome that are in no archive;
+//   - has a Filter: the records of an exchange are selected together, by its line in the index;
 //   - uses limited memory: it sorts with a temporary database.
 //
 // OUTPUT gets its name when it is complete, and replaces no file without Force. Until then the data

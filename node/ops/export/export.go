@@ -148,8 +148,8 @@ func urlsText(urls []string, n int) string {
 	return text
 }
 
-// Run performs an export. The report lists what is missing from it. The error is ErrEmpty if nothing
-// matches the filter; then there is no output.
+// Run performs an export. The report lists what is missing from it. If nothing matches the filter
+// there is no output, and the error is ErrEmpty.
 func Run(ctx context.Context, src control.Results, o Options) (*Report, error) {
 	if !slices.Contains(Kinds(), o.What) {
 		return nil, control.Usage(fmt.Sprintf("export %q: must be one of %s", o.What, strings.Join(Kinds(), ", ")))

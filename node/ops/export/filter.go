@@ -101,13 +101,11 @@ func (f *Filter) String() string {
 			flags = append(flags, "--"+c.flag+" "+v)
 		}
 	}
-	for _, t := range []struct {
-		flag string
-		time time.Time
-	}{{"--since ", f.Since}, {"--until ", f.Until}} {
-		if !t.time.IsZero() {
-			flags = append(flags, t.flag+t.time.Format(time.RFC3339))
-		}
+	if !f.Since.IsZero() {
+		flags = append(flags, "--since "+f.Since.Format(time.RFC3339))
+	}
+	if !f.Until.IsZero() {
+		flags = append(flags, "--until "+f.Until.Format(time.RFC3339))
 	}
 	return strings.Join(flags, " ")
 }
@@ -141,7 +139,7 @@ func (f *Filter) Match(s *Subject) bool {
 		return false
 	}
 	return some(f.Job, s.Job, strings.HasPrefix) && some(f.Host, s.Host, matchHost) && some(f.Path, s.Path, matchGlob) &&
-		(len(f.Status) == 0 || some(f.Status, statusText(s.Status), matchStatus)) && some(f.MIME, s.MIME, matchGlob) &&
+		some(f.Status, strconv.Itoa(s.Status), matchStatus) && some(f.MIME, s.MIME, matchGlob) &&
 		some(f.Outcome, s.Outcome, func(s, value string) bool { return s == value })
 }
 
@@ -182,15 +180,8 @@ func matchGlob(s, glob string) bool {
 	return strings.HasSuffix(s, parts[last])
 }
 
-func statusText(status int) string {
-	if status == 0 {
-		return ""
-	}
-	return strconv.Itoa(status)
-}
-
 func matchStatus(status, value string) bool {
-	return status == value || len(status) == 3 && status[0] == value[0] && value[1:] == "xx"
+	return status == value || value == None && status == "0" || status[0] == value[0] && value[1:] == "xx"
 }
 
 func subject(url string, at time.Time) Subject {

@@ -29,8 +29,7 @@ var (
 	baseTime   = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 )
 
-// exchanges are n exchanges of a host whose jobs, outcomes, statuses, types and times differ, each in
-// its own rhythm.
+// exchanges are n exchanges of a host whose jobs, outcomes, statuses, types and times differ.
 func exchanges(host string, n int) (list []*warc.Exchange) {
 	for i := range n {
 		body := fmt.Appendf(nil, "%s %d", host, i)
@@ -83,8 +82,8 @@ func archiveOf(t *testing.T, c warc.Compression, list []*warc.Exchange) []byte {
 	return raw
 }
 
-// mixedWorld has files with an index, without one, with a corrupt one and with one of fewer records,
-// and an open file that ends within a metadata record. The first peer lists URLs.
+// mixedWorld has files with an index, without one, with a corrupt one and with one of fewer
+// records, and an open file that ends within a metadata record. The first peer lists URLs.
 func mixedWorld(t *testing.T) *listed1 {
 	t.Helper()
 	list := exchanges("a.example", 41)

@@ -175,7 +175,11 @@ func (t *tables) archived(l *warc.IndexLine) error {
 	if l.Redirect != "" {
 		u.Redirect = crawling.Target(l.URL, l.Redirect)
 	}
-	return t.add(&u, len(t.files))
+	key := l.Key
+	if l.Job == "" { // of an earlier version, whose keys differ, or of another program
+		key = warc.SURT(l.URL)
+	}
+	return t.add(&u, key, len(t.files))
 }
 
 // unarchived adds the row of a URL without a record.
@@ -187,13 +191,13 @@ func (t *tables) unarchived(l *control.URLLine) error {
 	if at, err := time.Parse(time.RFC3339, l.Fetched); err == nil {
 		u.Fetched = at.UnixMilli()
 	}
-	return t.add(&u, 0)
+	return t.add(&u, warc.SURT(u.URL), 0)
 }
 
-// add adds a row: its sort key, then its values. File is the number of its archive file, 0 without.
-func (t *tables) add(u *table.URL, file int) error {
+// add adds a row with its SURT key. File is the number of its archive file, 0 without.
+func (t *tables) add(u *table.URL, key string, file int) error {
 	t.e.work.records++
-	key := strings.ReplaceAll(warc.SURT(u.URL), "\x00", "%00")
+	key = strings.ReplaceAll(key, "\x00", "%00")
 	b := append(t.line[:0], u.Job...)
 	b = append(b, 0, u.SubsetOrder())
 	b = append(append(b, key...), 0)
