@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -170,9 +171,29 @@ func (c *Checker) file(name string) error {
 	case err != nil:
 		return err
 	case !bytes.Equal(sortIndex(have), sortIndex(index.Lines())):
-		c.Report(Problem{File: IndexName(name), Text: "the index differs from the records, or is of an earlier version; repair regenerates it", Index: true})
+		p := Problem{File: IndexName(name), Text: "the index differs from the records; repair regenerates it", Index: true}
+		if sameRecords(have, index.Lines()) {
+			p.Text, p.Note = "the index is of an earlier version; repair regenerates it with provenance and today's keys", true
+		}
+		c.Report(p)
 	}
 	return nil
+}
+
+// sameRecords reports whether two indexes describe the same records, with the keys and the further
+// properties of different versions.
+func sameRecords(a, b []byte) bool {
+	var described [2]map[Extent]IndexLine
+	for i, raw := range [][]byte{a, b} {
+		described[i] = make(map[Extent]IndexLine)
+		if err := ScanIndex(bytes.NewReader(raw), func(l *IndexLine) error {
+			described[i][Extent{l.Offset, l.Length}] = IndexLine{URL: l.URL, Digest: l.Digest, Date: l.Date, MIME: l.MIME, Status: l.Status}
+			return nil
+		}); err != nil {
+			return false
+		}
+	}
+	return maps.Equal(described[0], described[1])
 }
 
 // within returns the lines whose records lie in lost bytes.

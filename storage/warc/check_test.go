@@ -151,3 +151,23 @@ func TestIndexWithoutFile(t *testing.T) {
 		t.Errorf("%v", problems)
 	}
 }
+
+// TestIndexOfEarlierVersion: other keys are a note, and repair renews the index.
+func TestIndexOfEarlierVersion(t *testing.T) {
+	path, _ := pages(t, Gzip, 3, nothing)
+	index := filepath.Join(filepath.Dir(path), filepath.Base(IndexName(path)))
+	lines, err := os.ReadFile(index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, index, bytes.ReplaceAll(lines, []byte(")/"), []byte(")/x")))
+	if problems, _ := checked(t, filepath.Dir(path)); len(problems) != 1 || !problems[0].Note || !problems[0].Index {
+		t.Errorf("%+v", problems)
+	}
+	if changed, err := Repair(filepath.Dir(path), filepath.Base(path), t.TempDir()); err != nil || !changed {
+		t.Errorf("%v, %v", changed, err)
+	}
+	if problems, _ := checked(t, filepath.Dir(path)); len(problems) > 0 {
+		t.Errorf("%+v", problems)
+	}
+}
