@@ -39,12 +39,13 @@ func newExport(g *globals) *cobra.Command {
 		Short: "Export the archive, its index, tables, links or URL outcomes",
 		Long: `Export crawl results:
 
-    warc     the records of the archive in one file
-    cdxj     the sorted index of these records
-    wacz     both and a list of pages, in one file for replay tools
-    links    CSV of from, to, kind (link or redirect), one line for each occurrence; with --json one document per line
-    urls     one JSON document per URL with all that is recorded of it
-    parquet  tables for DuckDB, Spark or pandas, in a directory: --tables urls,links,hosts
+    warc      the records of the archive in one file
+    cdxj      the sorted index of these records
+    wacz      both and a list of pages, in one file for replay tools
+    links     CSV of from, to, kind (link or redirect), one line for each occurrence; with --json one document per line
+    urls      one JSON document per URL with all that is recorded of it
+    crawllog  the twelve columns of Heritrix' crawl.log, one line per URL, sorted by the end of the fetch
+    parquet   tables for DuckDB, Spark or pandas, in a directory: --tables urls,links,hosts
 
 parquet has a row for each record of the archives in DIR/crawl=JOB/subset=warc, non200responses or robotstxt, with the columns of Common Crawl's index and more,
 sorted by SURT key. URLs without a record are in subset=unarchived. It reads indexes, not archives, except for the table links.
@@ -246,7 +247,7 @@ func (o *exportOptions) tell(r *export.Report, toFile bool, out, errOut io.Write
 		fmt.Fprintln(o.hints(errOut), "no URL owned by this peer has an outcome; --ring exports the URLs of all members")
 	}
 	if toFile || o.json {
-		text := words.Singular(fmt.Sprintf("%s: %d %s, %s", r.Output, r.Records, cmp.Or(map[string]string{export.Links: "links", export.URLs: "URLs", export.Parquet: "rows"}[r.What], "records"), words.Bytes(r.Bytes)))
+		text := words.Singular(fmt.Sprintf("%s: %d %s, %s", r.Output, r.Records, cmp.Or(map[string]string{export.Links: "links", export.URLs: "URLs", export.CrawlLog: "URLs", export.Parquet: "rows"}[r.What], "records"), words.Bytes(r.Bytes)))
 		if r.Peers > 0 {
 			text += ", of " + words.Counted(int64(r.Peers), "peer")
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/export/extsort"
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
@@ -21,7 +22,9 @@ const (
 	CDXJ  = "cdxj"
 	Links = "links"
 	URLs  = "urls"
-	WACZ  = "wacz"
+	// CrawlLog has the lines of Heritrix' crawl.log.
+	CrawlLog = "crawllog"
+	WACZ     = "wacz"
 	// Parquet is a directory of tables.
 	Parquet = "parquet"
 )
@@ -174,8 +177,11 @@ func Run(ctx context.Context, src control.Results, o Options) (*Report, error) {
 	if e.all = o.Filter.Empty(); !e.all {
 		e.report.Filter = &o.Filter
 	}
-	if o.What == Parquet {
+	switch o.What {
+	case Parquet:
 		e.tables = newTables(e)
+	case CrawlLog:
+		e.log = &crawlLog{rows: extsort.New(w.dir)}
 	}
 	err = e.run(ctx)
 	return e.report, errors.Join(err, w.close())
@@ -199,6 +205,7 @@ type exporter struct {
 	indexed int64            // size of the WARC file of a CDXJ
 	copies  []*source        // files in a WACZ
 	tables  *tables          // of Parquet
+	log     *crawlLog        // of CrawlLog
 	main    *waczPage        // the earliest page
 }
 
@@ -216,7 +223,7 @@ func (e *exporter) run(ctx context.Context) error {
 	if err := e.gather(ctx, found); err != nil {
 		return err
 	}
-	if e.Ring && e.What != URLs {
+	if e.Ring && !e.outcomes() {
 		e.holders(found)
 	}
 	r := e.report
@@ -240,9 +247,12 @@ func (e *exporter) run(ctx context.Context) error {
 	return nil
 }
 
+// outcomes reports whether the export is made of the outcomes of URLs alone.
+func (e *exporter) outcomes() bool { return e.What == URLs || e.What == CrawlLog }
+
 // gather reads all sources.
 func (e *exporter) gather(ctx context.Context, found *control.Archives) error {
-	if e.What == URLs {
+	if e.outcomes() {
 		for _, p := range found.Peers {
 			if p.Role == "worker" {
 				continue
@@ -370,8 +380,9 @@ type kind struct {
 
 // kinds are all kinds of export. URLs are not read from archives.
 var kinds = map[string]kind{
-	URLs: {},
-	WARC: {file: func(ctx context.Context, e *exporter, s *source) error { return e.records(ctx, s, keepRecord{e}) }},
+	URLs:     {},
+	CrawlLog: {assemble: func(ctx context.Context, e *exporter, _ *bufio.Writer) error { return e.log.assemble(ctx, e) }},
+	WARC:     {file: func(ctx context.Context, e *exporter, s *source) error { return e.records(ctx, s, keepRecord{e}) }},
 	CDXJ: {
 		file: func(ctx context.Context, e *exporter, s *source) error {
 			k := &keepIndex{e: e, s: s}

@@ -27,7 +27,7 @@ const maxLost = 10_000
 // holder. It runs before archives are read, because a page is archived before its outcome is
 // stored.
 func (e *exporter) expect(ctx context.Context, found *control.Archives) error {
-	if e.What == URLs {
+	if e.outcomes() {
 		return nil
 	}
 	there := make(map[string]bool)
@@ -76,7 +76,7 @@ func (e *exporter) expect(ctx context.Context, found *control.Archives) error {
 // lost reports the expected records that were not read, except those of missing sources, of skipped
 // parts, and of files that were moved.
 func (e *exporter) lost(ctx context.Context) error {
-	if e.What == URLs {
+	if e.outcomes() {
 		return nil
 	}
 	known := make(map[string]bool)

@@ -258,6 +258,10 @@ func (k keepRecord) keep(_ *warc.Record, raw *spool) error {
 func (e *exporter) urls(ctx context.Context, peer string) error {
 	enc := json.NewEncoder(e.work.out)
 	enc.SetEscapeHTML(false)
+	write := func(l *control.URLLine) error { return enc.Encode(l) }
+	if e.log != nil {
+		write = e.log.add
+	}
 	for after, failed := "", 0; ; {
 		page, err := e.src.URLs(ctx, peer, after)
 		if err := fatal(ctx, err); err != nil {
@@ -277,7 +281,7 @@ func (e *exporter) urls(ctx context.Context, peer string) error {
 			if s := SubjectOfURL(&page.URLs[i]); !e.Filter.Match(&s) {
 				continue
 			}
-			if err := enc.Encode(&page.URLs[i]); err != nil {
+			if err := write(&page.URLs[i]); err != nil {
 				return fmt.Errorf("export: %w", err)
 			}
 			e.matched++
