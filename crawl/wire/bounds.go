@@ -82,6 +82,10 @@ const (
 	MaxAsk = 256
 	// MaxAccounts of one job: every peer of the ring may draw.
 	MaxAccounts = 100_000
+	// MaxSourceBytes is the maximum size of the sources in one Links or Grant that a correct peer sends;
+	// sourceBytes are counted for each besides its texts.
+	MaxSourceBytes = 512 << 10
+	sourceBytes    = 12
 	// MaxSignature of a job, and of its state.
 	MaxSignature = 256
 )
@@ -96,7 +100,122 @@ func (m *Links) Validate() error {
 	if n := len(m.GetDepth()); n != 0 && n != len(m.GetUrl()) {
 		return fmt.Errorf("links: depth: %w", errColumn)
 	}
+	if err := sources(m.GetSources(), m.GetSource(), len(m.GetUrl())); err != nil {
+		return fmt.Errorf("links: %w", err)
+	}
 	return nil
+}
+
+// sources checks a table of sources and the column of n URLs that refers to it.
+func sources(table []*Source, column []uint32, n int) error {
+	if len(column) != 0 && len(column) != n {
+		return fmt.Errorf("source: %w", errColumn)
+	}
+	if len(table) > n {
+		return fmt.Errorf("%d sources of %d URLs", len(table), n)
+	}
+	for _, s := range table {
+		if from := s.Link(); s.GetRole() >= uint32(link.Roles) || !from.Valid() {
+			return fmt.Errorf("source: URL of %d bytes, seed of %d, path %.80q, role %d", len(s.GetUrl()), len(s.GetSeed()), s.GetPath(), s.GetRole())
+		}
+	}
+	for _, at := range column {
+		if uint64(at) > uint64(len(table)) {
+			return fmt.Errorf("source %d of %d", at, len(table))
+		}
+	}
+	return nil
+}
+
+// Link returns the source, of a validated message.
+func (m *Source) Link() link.Source {
+	return link.Source{URL: string(m.GetUrl()), Path: string(m.GetPath()), Seed: string(m.GetSeed()), Role: link.Role(m.GetRole())} // validated
+}
+
+// SourceOf returns a source as a message.
+func SourceOf(s *link.Source) *Source {
+	return &Source{Url: []byte(s.URL), Path: []byte(s.Path), Seed: []byte(s.Seed), Role: uint32(s.Role)}
+}
+
+// Sources are the sources of the URLs of a message, converted as they are requested.
+type Sources struct {
+	table  []*Source
+	column []uint32
+	list   []*link.Source
+}
+
+// LinkSources returns the sources of a validated batch of links.
+func LinkSources(m *Links) Sources {
+	return Sources{m.GetSources(), m.GetSource(), make([]*link.Source, len(m.GetSources()))}
+}
+
+// GrantSources returns the sources of the URLs of a validated grant.
+func GrantSources(m *Grant) Sources {
+	return Sources{m.GetSources(), m.GetSource(), make([]*link.Source, len(m.GetSources()))}
+}
+
+// Of returns the source of the URL at an index; nil if it has none, or if its URLs are not canonical.
+// URLs of one source share the result.
+func (s *Sources) Of(i int) *link.Source {
+	if len(s.column) == 0 || s.column[i] == 0 {
+		return nil
+	}
+	n := s.column[i] - 1
+	if s.list[n] == nil {
+		from := s.table[n].Link()
+		if !from.Canonical() {
+			from = link.Source{}
+		}
+		s.list[n] = &from
+	}
+	if s.list[n].URL == "" {
+		return nil
+	}
+	return s.list[n]
+}
+
+// SourceTable builds a table of sources and its column. Its size in bytes is bounded: URLs whose
+// sources exceed it have none.
+type SourceTable struct {
+	Sources []*Source
+	Column  []uint32
+	at      map[link.Source]uint32
+	last    *link.Source // added last; lastAt is its place in the column
+	lastAt  uint32
+	left    int
+}
+
+// NewSourceTable returns an empty table of at most size bytes.
+func NewSourceTable(size int) SourceTable { return SourceTable{left: size} }
+
+// Add appends the source of the next URL; nil, or an empty one: none.
+func (t *SourceTable) Add(from *link.Source) {
+	if from == nil || from.URL == "" {
+		t.Column = append(t.Column, 0)
+		return
+	}
+	if from == t.last {
+		t.Column = append(t.Column, t.lastAt)
+		return
+	}
+	n, ok := t.at[*from]
+	if size := from.Len() + sourceBytes; !ok && size <= t.left {
+		if t.at == nil {
+			t.at = make(map[link.Source]uint32)
+		}
+		t.left -= size
+		t.Sources = append(t.Sources, SourceOf(from))
+		n = uint32(len(t.Sources)) // at most the URLs of a message
+		t.at[*from] = n
+	}
+	t.Column, t.last, t.lastAt = append(t.Column, n), from, n
+}
+
+// Drop omits the column if no URL has a source.
+func (t *SourceTable) Drop() {
+	if len(t.Sources) == 0 {
+		t.Column = nil
+	}
 }
 
 // table checks the common columns of Links and Grant.

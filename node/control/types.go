@@ -530,6 +530,12 @@ type URLLine struct {
 	Depth    uint32 `json:"depth"`            // links from a seed
 	Hops     uint8  `json:"hops,omitempty"`   // redirects followed
 	Kind     string `json:"kind"`             // page, sitemap, requisite or robots
+	// Via is the URL of the page that first led to it. HopPath has a letter for each hop from Seed: L
+	// link, E page requisite, R redirect, M sitemap, P robots.txt; with more than 50, the number of those
+	// omitted, "+" and the last 50. A seed has neither. All are empty if unknown.
+	Via     string `json:"via,omitempty"`
+	HopPath string `json:"hop_path,omitempty"`
+	Seed    string `json:"seed,omitempty"`
 	Tries    uint8  `json:"tries,omitempty"`  // failed tries
 	Digest   string `json:"digest,omitempty"` // of the body: sha256: and hex
 	Size     uint64 `json:"size,omitempty"`   // bytes of the body

@@ -193,9 +193,10 @@ func (r *pageReader) metadata(rec *warc.Record) error {
 			r.page.outlinks = append(r.page.outlinks, value)
 		case crawling.LinkCountsField:
 			r.page.counts, _ = pages.ParseLinkCounts(value)
-		case "hopsFromSeed":
-			n, _ := strconv.ParseUint(value, 10, 32)
-			r.page.depth = uint32(n)
+		case crawling.DepthField, "hopsFromSeed": // the latter in files of an earlier version; else a hop path
+			if n, err := strconv.ParseUint(value, 10, 32); err == nil {
+				r.page.depth = uint32(n)
+			}
 		}
 	}
 	return rec.Skip()

@@ -45,7 +45,7 @@ func (a Ahead) Rest(links []ondisk.Link) []ondisk.Link { return links[min(a.N, l
 // Emit forwards the links of a page.
 func (em *Emitter) Emit(h *hosts.Host, js *hosts.JobState, page *ondisk.Final, f *wire.Fetched, went Ahead) {
 	if links := went.Rest(Children(page, f)); len(links) > 0 {
-		em.forward(h, js, link.Hash(js.ID, page.URL), page.Depth, links)
+		em.forward(h, js, link.Hash(js.ID, page.URL), page, links)
 	}
 }
 
@@ -89,9 +89,39 @@ func Children(page *ondisk.Final, f *wire.Fetched) []ondisk.Link {
 	return links
 }
 
-// forward forwards links of a page at a depth: those to hosts of this peer into their URL sets, the
-// others into the outbox.
-func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, depth uint32, links []ondisk.Link) {
+// SourceOf returns a page of a host as the source of its links. It is nil if its URL or seed exceeds
+// the limit of a source.
+func (em *Emitter) SourceOf(h *hosts.Host, js *hosts.JobState, page *ondisk.Final) *link.Source {
+	from, err := em.Sources.Of(h.Pos, js.ID, page.Via)
+	if err != nil {
+		em.Buf.Fail(err)
+		return nil
+	}
+	s := &link.Source{URL: page.URL}
+	_, s.Path, s.Seed = link.Provenance(from, page.URL, page.Kind, page.Depth, page.Hops)
+	switch {
+	case page.Outcome == link.OutcomeRedirect:
+		s.Role = link.RoleRedirect
+	case page.Kind == link.KindSitemap:
+		s.Role = link.RoleSitemap
+	}
+	if !s.Valid() {
+		return nil
+	}
+	return s
+}
+
+// Asked records the URL that required a robots.txt as the source of the latter.
+func (em *Emitter) Asked(h *hosts.Host, js *hosts.JobState, robots, by *ondisk.Final) {
+	if by.URL != "" {
+		by.Outcome = link.OutcomeNone // it was to be fetched
+		robots.Via = em.intake.Keep(h, js, em.SourceOf(h, js, by))
+	}
+}
+
+// forward forwards links of a page: those to hosts of this peer into their URL sets, the others into
+// the outbox.
+func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, page *ondisk.Final, links []ondisk.Link) {
 	em.links = links
 	defer func() { em.links = nil }()
 	var own []Arrival
@@ -100,7 +130,7 @@ func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, depth
 	var kind link.Kind
 	var here, inScope, brings bool
 	for _, k := range links {
-		k.Depth += depth
+		k.Depth += page.Depth
 		name := link.Host(k.URL)
 		if name == "" || !js.Spec.AdmitsDepth(name, k.Depth) || em.endless(h, js, k.URL) {
 			continue
@@ -127,12 +157,19 @@ func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, depth
 			foreign = append(foreign, k)
 		}
 	}
+	var from *link.Source
+	if len(own)+len(foreign) > 0 {
+		from = em.SourceOf(h, js, page)
+	}
+	for i := range own {
+		own[i].Source = from
+	}
 	em.intake.fresh = em.intake.fresh[:0]
 	em.intake.Admit(own)
 	em.came(h, js)
 	if len(foreign) > 0 {
 		em.Page.Foreign = true
-		em.outgoing.Put(h, js, hash, ondisk.Links{Links: foreign})
+		em.outgoing.Put(h, js, hash, ondisk.Links{Links: foreign, Source: from})
 	}
 }
 
@@ -263,6 +300,6 @@ func (em *Emitter) cutLink(h *hosts.Host, js *hosts.JobState) {
 }
 
 // ForwardPiece is forward for a piece of a page's links, with its own outbox entry.
-func (em *Emitter) ForwardPiece(h *hosts.Host, js *hosts.JobState, page string, depth uint32, links []ondisk.Link) {
-	em.forward(h, js, link.Hash(js.ID, page+" "+links[0].URL), depth, links)
+func (em *Emitter) ForwardPiece(h *hosts.Host, js *hosts.JobState, page *ondisk.Final, links []ondisk.Link) {
+	em.forward(h, js, link.Hash(js.ID, page.URL+" "+links[0].URL), page, links)
 }

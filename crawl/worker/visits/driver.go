@@ -96,7 +96,7 @@ func (m hands) Take(l *session.Lease, g *wire.Grant) int {
 	items := make([]reports.Item, 0, len(g.GetUrl()))
 	for u := range session.URLs(g) {
 		items = append(items, reports.Item{
-			Job: m.Job(u.Job), URL: u.URL, Depth: u.Depth, Hops: u.Hops, Kind: u.Kind, Tries: u.Tries, MaxBytes: u.MaxBytes,
+			Job: m.Job(u.Job), URL: u.URL, Depth: u.Depth, Hops: u.Hops, Kind: u.Kind, Tries: u.Tries, MaxBytes: u.MaxBytes, Source: u.Source,
 		})
 	}
 	if len(items) > 0 {

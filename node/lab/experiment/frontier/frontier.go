@@ -94,7 +94,11 @@ type site struct {
 	account *ledger.Account
 	fetched bool
 	urls    int
+	via     uint64 // source of the URLs found last
 }
+
+// urlsOfPage is the number of new URLs of a host that a page leads to.
+const urlsOfPage = 8
 
 // fill lets hosts accept their URLs in turn, as a crawl does, and fetches all URLs of every second
 // one, so that their records are apart.
@@ -133,7 +137,13 @@ func (b *books) grow(x *site, n int) error {
 		url := b.url(x.name, x.urls)
 		x.urls++
 		b.urls, b.length = b.urls+1, b.length+len(url)
-		list[i], _ = a.Accept(link.Hash(b.job.ID, url), url, 1+uint32(x.urls%5), 0, link.KindPage)
+		if (x.urls-1)%urlsOfPage == 0 {
+			from := link.Source{URL: b.url(x.name, x.urls), Path: "LLLLL"[:x.urls%5], Seed: "https://www.example.com/"}
+			value := ondisk.EncodeSource(&from)
+			x.via = ondisk.SourceHash(b.job.ID, value)
+			x.buf.Set(ondisk.SourceKey(a.Pos, b.job.ID, x.via), value)
+		}
+		list[i], _ = a.Accept(link.Hash(b.job.ID, url), url, 1+uint32(x.urls%5), 0, link.KindPage, x.via)
 	}
 	x.buf.Flush()
 	for i := range list {
@@ -257,8 +267,10 @@ func (b *books) table(t *report.Table) error {
 		{"pending: state and order", b.hosts, ondisk.KindReady, b.waiting, plain},
 		{"pending: entry", b.hosts, ondisk.KindEntry, b.waiting, plain},
 		{"done: entry", b.hosts, ondisk.KindEntry, b.done, plain},
+		{"source of 8 URLs", b.hosts, ondisk.KindSource, slices.Concat(b.waiting, b.done), plain},
 		{"replica: pending", b.copies, ondisk.KindEntry, b.waiting, under},
 		{"replica: done", b.copies, ondisk.KindEntry, b.done, under},
+		{"replica: source of 8 URLs", b.copies, ondisk.KindSource, slices.Concat(b.waiting, b.done), under},
 	} {
 		var n, keys, values, disk float64
 		for _, pos := range of.hosts {
