@@ -1,6 +1,7 @@
 package link
 
 import (
+	"math"
 	"strconv"
 	"strings"
 )
@@ -69,7 +70,7 @@ func (s *Source) PathTo(kind Kind) string {
 	letters += string(rune(s.Hop(kind)))
 	n, _ := strconv.ParseUint(omitted, 10, 32)
 	if over := len(letters) - maxHops; over > 0 {
-		n, letters = n+uint64(over), letters[over:]
+		n, letters = min(n+uint64(over), math.MaxUint32), letters[over:]
 	}
 	if n > 0 {
 		return strconv.FormatUint(n, 10) + "+" + letters

@@ -536,10 +536,10 @@ type URLLine struct {
 	Via     string `json:"via,omitempty"`
 	HopPath string `json:"hop_path,omitempty"`
 	Seed    string `json:"seed,omitempty"`
-	Tries    uint8  `json:"tries,omitempty"`  // failed tries
-	Digest   string `json:"digest,omitempty"` // of the body: sha256: and hex
-	Size     uint64 `json:"size,omitempty"`   // bytes of the body
-	MIME     string `json:"mime,omitempty"`   // type of the body, without parameters
+	Tries   uint8  `json:"tries,omitempty"`  // failed tries
+	Digest  string `json:"digest,omitempty"` // of the body: sha256: and hex
+	Size    uint64 `json:"size,omitempty"`   // bytes of the body
+	MIME    string `json:"mime,omitempty"`   // type of the body, without parameters
 	// ETag and LastModified are unmodified header fields of the response.
 	ETag         string `json:"etag,omitempty"`
 	LastModified string `json:"last_modified,omitempty"` // see ETag
