@@ -99,7 +99,7 @@ func crawled(t *testing.T) string {
 		m, err := enc.Exchange(&warc.Exchange{
 			URL: urlOf(i), Date: at, ResponseHead: []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"), Body: body, PayloadDigest: sha256.Sum256(body),
 			Outlinks: []string{urlOf(i + 1), "http://trap.example/"},
-			Fields:   []warc.Field{{Name: "hopsFromSeed", Value: fmt.Sprint(i)}, {Name: crawling.LinkCountsField, Value: pages.LinkCounts{Pages: 1, Unfollowed: 1}.String()}},
+			Fields:   []warc.Field{{Name: "hopsFromSeed", Value: strings.Repeat("L", i)}, {Name: crawling.DepthField, Value: fmt.Sprint(i)}, {Name: crawling.LinkCountsField, Value: pages.LinkCounts{Pages: 1, Unfollowed: 1}.String()}},
 		})
 		if err != nil {
 			t.Fatal(err)
