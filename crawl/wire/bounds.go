@@ -134,28 +134,30 @@ func (m *Source) Link() link.Source {
 
 // SourceOf returns a source as a message.
 func SourceOf(s *link.Source) *Source {
-	return &Source{Url: []byte(s.URL), Path: []byte(s.Path), Seed: []byte(s.Seed), Role: uint32(s.Role)}
+	text := append(append(append(make([]byte, 0, s.Len()), s.URL...), s.Path...), s.Seed...)
+	path, seed := len(s.URL), len(s.URL)+len(s.Path)
+	return &Source{Url: text[:path:path], Path: text[path:seed:seed], Seed: text[seed:], Role: uint32(s.Role)}
 }
 
 // Sources are the sources of the URLs of a message, converted as they are requested.
 type Sources struct {
-	table  []*Source
-	column []uint32
-	list   []*link.Source
+	table   []*Source
+	column  []uint32
+	list    []*link.Source
+	checked bool // URLs are checked
 }
 
-// LinkSources returns the sources of a validated batch of links.
+// LinkSources returns the sources of a validated batch of links, if their URLs are canonical.
 func LinkSources(m *Links) Sources {
-	return Sources{m.GetSources(), m.GetSource(), make([]*link.Source, len(m.GetSources()))}
+	return Sources{m.GetSources(), m.GetSource(), make([]*link.Source, len(m.GetSources())), true}
 }
 
 // GrantSources returns the sources of the URLs of a validated grant.
 func GrantSources(m *Grant) Sources {
-	return Sources{m.GetSources(), m.GetSource(), make([]*link.Source, len(m.GetSources()))}
+	return Sources{m.GetSources(), m.GetSource(), make([]*link.Source, len(m.GetSources())), false}
 }
 
-// Of returns the source of the URL at an index; nil if it has none, or if its URLs are not canonical.
-// URLs of one source share the result.
+// Of returns the source of the URL at an index; nil: none. URLs of one source share the result.
 func (s *Sources) Of(i int) *link.Source {
 	if len(s.column) == 0 || s.column[i] == 0 {
 		return nil
@@ -163,7 +165,7 @@ func (s *Sources) Of(i int) *link.Source {
 	n := s.column[i] - 1
 	if s.list[n] == nil {
 		from := s.table[n].Link()
-		if !from.Canonical() {
+		if s.checked && !from.Canonical() {
 			from = link.Source{}
 		}
 		s.list[n] = &from
@@ -174,14 +176,13 @@ func (s *Sources) Of(i int) *link.Source {
 	return s.list[n]
 }
 
-// SourceTable builds a table of sources and its column. Its size in bytes is bounded: URLs whose
-// sources exceed it have none.
+// SourceTable builds a table of sources and its column. Neighbors share an entry. The size in bytes is
+// bounded: URLs whose sources exceed it have none.
 type SourceTable struct {
 	Sources []*Source
 	Column  []uint32
-	at      map[link.Source]uint32
-	last    *link.Source // added last; lastAt is its place in the column
-	lastAt  uint32
+	last    *link.Source // added last; at is its place
+	at      uint32
 	left    int
 }
 
@@ -194,21 +195,15 @@ func (t *SourceTable) Add(from *link.Source) {
 		t.Column = append(t.Column, 0)
 		return
 	}
-	if from == t.last {
-		t.Column = append(t.Column, t.lastAt)
-		return
-	}
-	n, ok := t.at[*from]
-	if size := from.Len() + sourceBytes; !ok && size <= t.left {
-		if t.at == nil {
-			t.at = make(map[link.Source]uint32)
+	if t.last == nil || from != t.last && *from != *t.last {
+		t.last, t.at = from, 0
+		if size := from.Len() + sourceBytes; size <= t.left {
+			t.left -= size
+			t.Sources = append(t.Sources, SourceOf(from))
+			t.at = uint32(len(t.Sources)) // at most the URLs of a message
 		}
-		t.left -= size
-		t.Sources = append(t.Sources, SourceOf(from))
-		n = uint32(len(t.Sources)) // at most the URLs of a message
-		t.at[*from] = n
 	}
-	t.Column, t.last, t.lastAt = append(t.Column, n), from, n
+	t.Column = append(t.Column, t.at)
 }
 
 // Drop omits the column if no URL has a source.
