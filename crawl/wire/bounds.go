@@ -85,7 +85,7 @@ const (
 	// MaxSourceBytes is the maximum size of the sources in one Links or Grant that a correct peer sends;
 	// sourceBytes are counted for each besides its texts.
 	MaxSourceBytes = 512 << 10
-	sourceBytes    = 12
+	sourceBytes    = 16
 	// MaxSignature of a job, and of its state.
 	MaxSignature = 256
 )

@@ -238,7 +238,7 @@ func TestSourceTable(t *testing.T) {
 	a, b := &link.Source{URL: "http://a.example/", Seed: "http://a.example/"}, &link.Source{URL: "http://b.example/", Path: "LR", Seed: "http://a.example/", Role: link.RoleRedirect}
 	again, large := *a, &link.Source{URL: "http://c.example/" + strings.Repeat("x", 1000)}
 	added := []*link.Source{a, a, nil, &again, b, large, b, {}, large, large}
-	table := wire.NewSourceTable(180)
+	table := wire.NewSourceTable(190)
 	m := &wire.Links{JobIds: [][]byte{id}, Url: urls(len(added), "http://d.example/")}
 	for _, from := range added {
 		table.Add(from)
