@@ -14,8 +14,8 @@ type Source struct {
 	Role Role
 }
 
-// Role is what a source was, as far as the hop paths of its links depend on it. Part of the wire and
-// the disk format.
+// Role is what a source was, if the hop paths of its links depend on it. Part of the wire and the
+// disk format.
 type Role uint8
 
 const (
@@ -25,9 +25,6 @@ const (
 	RoleSitemap
 	// RoleRedirect is a redirect.
 	RoleRedirect
-
-	// Roles is the number of roles.
-	Roles
 )
 
 const (
@@ -57,18 +54,14 @@ func (s *Source) Hop(kind Kind) byte {
 }
 
 // PathTo returns the hop path of a URL of a kind that the source led to: a letter for each hop from
-// the seed. A longer one has the number of omitted letters, "+", and the last 50. It is empty if that
+// the seed; of more than 50, the number of those omitted, "+", and the last 50. It is empty if that
 // of the source is unknown.
 func (s *Source) PathTo(kind Kind) string {
 	if s.Seed == "" {
 		return ""
 	}
-	omitted, letters, cut := strings.Cut(s.Path, "+")
-	if !cut {
-		omitted, letters = "0", s.Path
-	}
+	n, letters, _ := splitPath(s.Path)
 	letters += string(rune(s.Hop(kind)))
-	n, _ := strconv.ParseUint(omitted, 10, 32)
 	if over := len(letters) - maxHops; over > 0 {
 		n, letters = min(n+uint64(over), math.MaxUint32), letters[over:]
 	}
@@ -78,9 +71,18 @@ func (s *Source) PathTo(kind Kind) string {
 	return letters
 }
 
-// Provenance returns how a URL was found, by its source, if it has one: the URL and seed of the
-// source, and the hop path. A URL without a source is a seed if nothing else can be at its place;
-// else its provenance is unknown.
+// splitPath splits a hop path into the number of omitted letters and the others.
+func splitPath(path string) (omitted uint64, letters string, err error) {
+	text, letters, cut := strings.Cut(path, "+")
+	if !cut {
+		return 0, path, nil
+	}
+	omitted, err = strconv.ParseUint(text, 10, 32)
+	return omitted, letters, err
+}
+
+// Provenance returns how a URL with a source was found: the URL and seed of the source, and the hop
+// path. Without a source it is a seed if nothing else can be at its place, or unknown.
 func Provenance(from *Source, url string, kind Kind, depth uint32, hops uint8) (via, path, seed string) {
 	switch {
 	case from != nil:
@@ -94,13 +96,9 @@ func Provenance(from *Source, url string, kind Kind, depth uint32, hops uint8) (
 
 // Valid reports whether the lengths and the hop path of a source are valid; URLs are not parsed.
 func (s *Source) Valid() bool {
-	omitted, letters, cut := strings.Cut(s.Path, "+")
-	if !cut {
-		omitted, letters = "0", s.Path
-	}
-	_, err := strconv.ParseUint(omitted, 10, 32)
+	_, letters, err := splitPath(s.Path)
 	return err == nil && strings.Trim(letters, "LERXPM") == "" && len(letters) <= maxHops && len(s.Path) <= MaxPath &&
-		s.URL != "" && len(s.URL) <= MaxSource && len(s.Seed) <= MaxSource && s.Role < Roles
+		s.URL != "" && len(s.URL) <= MaxSource && len(s.Seed) <= MaxSource && s.Role <= RoleRedirect
 }
 
 // Len returns the length of the texts of a source in bytes; 0 for nil.

@@ -37,7 +37,7 @@ func TestSourceBounds(t *testing.T) {
 	const url = "http://a.example/"
 	long := url + strings.Repeat("x", MaxSource)
 	for name, s := range map[string]Source{
-		"no URL": {}, "long URL": {URL: long}, "long seed": {URL: url, Seed: long}, "role": {URL: url, Role: Roles},
+		"no URL": {}, "long URL": {URL: long}, "long seed": {URL: url, Seed: long}, "role": {URL: url, Role: RoleRedirect + 1},
 		"letter": {URL: url, Path: "LQ"}, "line break": {URL: url, Path: "L\n"}, "many letters": {URL: url, Path: strings.Repeat("L", 51)},
 		"omitted": {URL: url, Path: "x+L"}, "negative": {URL: url, Path: "-1+L"}, "long number": {URL: url, Path: "99999999999+L"},
 	} {

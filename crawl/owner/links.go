@@ -30,7 +30,7 @@ type Delivery struct {
 
 // Delivery begins to process a validated batch of links.
 func (o *Owner) Delivery(m *wire.Links) *Delivery {
-	return &Delivery{owner: o, m: m, sources: wire.LinkSources(m), reply: &wire.LinksReply{}}
+	return &Delivery{owner: o, m: m, sources: wire.SourcesOf(m, true), reply: &wire.LinksReply{}}
 }
 
 // Reply returns the reply, complete once Go has returned true; it may be sent after that step's

@@ -23,7 +23,7 @@ func places(t *testing.T, g *wire.Grant) map[string]place {
 		t.Fatal(err)
 	}
 	all := make(map[string]place)
-	sources := wire.GrantSources(g)
+	sources := wire.SourcesOf(g, false)
 	for i, url := range g.GetUrl() {
 		var p place
 		p.via, p.path, p.seed = link.Provenance(sources.Of(i), string(url), link.Kind(g.GetKind()[i]), g.GetDepth()[i], g.GetHops()[i])
@@ -38,10 +38,7 @@ func exportedPlaces(t *testing.T, s *scene) map[string]place {
 	all := make(map[string]place)
 	sources := ondisk.NewSources(s.store.Get)
 	if _, err := ondisk.URLsIn(s.store, nil, 1000, func(id job.ID, f *ondisk.Final) {
-		from, err := sources.Of(ring.PosOf(ring.HostKey(link.Host(f.URL))), id, f.Via)
-		if err != nil {
-			t.Fatal(err)
-		}
+		from := sources.Of(ring.PosOf(ring.HostKey(link.Host(f.URL))), id, f.Via)
 		var p place
 		p.via, p.path, p.seed = link.Provenance(from, f.URL, f.Kind, f.Depth, f.Hops)
 		all[f.URL] = p
@@ -67,22 +64,22 @@ func want(t *testing.T, where string, got, want map[string]place) {
 func carry(t *testing.T, from, to *scene) {
 	t.Helper()
 	m := &wire.Links{Rules: link.RulesVersion, JobIds: [][]byte{from.id[:]}}
-	table := wire.NewSourceTable(wire.MaxSourceBytes)
+	var table wire.SourceTable
 	for _, l := range from.owner.Outbox(100) {
 		m.Url, m.Job, m.Depth = append(m.Url, []byte(l.URL)), append(m.Job, 0), append(m.Depth, l.Depth)
 		m.Hops, m.Kind = append(m.Hops, l.Hops), append(m.Kind, byte(l.Kind))
 		table.Add(l.Source)
 	}
-	m.Sources, m.Source = table.Sources, table.Column
+	m.Sources, m.Source = table.Columns()
 	if err := m.Validate(); err != nil {
 		t.Fatal(err)
 	}
 	to.do(func(o *owner.Owner) { o.Links(m) })
 }
 
-// TestProvenance follows a crawl over two owners: links, a redirect, a requisite and the sitemap of a
-// robots.txt have their source, hop path and seed in the grants of both owners, also after a crash,
-// and after a handoff, and in the export of outcomes.
+// TestProvenance follows a crawl over two owners: links, a redirect, a requisite and the sitemap of
+// a robots.txt have their source, hop path and seed in the grants of both owners, also after a
+// crash and after a handoff, and in the export of outcomes.
 func TestProvenance(t *testing.T) {
 	const (
 		seed, page, style = "http://a.example/", "http://a.example/page", "http://a.example/style.css"
@@ -153,8 +150,8 @@ func TestProvenance(t *testing.T) {
 	want(t, "export of the first owner", exportedPlaces(t, a), map[string]place{seed: {"", "", seed}, page: {seed, "L", seed}, style: {seed, "E", seed}})
 }
 
-// TestViaOfSmallestDepth checks that the source of a URL follows a smaller depth, also while the URL
-// is out at a worker, and that an equal depth does not change it.
+// TestViaOfSmallestDepth checks that the source of a URL follows a smaller depth, also while the
+// URL is out at a worker, and that an equal depth does not change it.
 func TestViaOfSmallestDepth(t *testing.T) {
 	const url, first, second, third = "http://b.example/", "http://a.example/first", "http://a.example/second", "http://a.example/third"
 	s := newScene(t, nil)

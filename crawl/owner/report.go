@@ -139,14 +139,15 @@ func (oc *outcomes) placeOfPage(h *hosts.Host, js *hosts.JobState, hash uint64, 
 		return
 	}
 	if had, ok := oc.known(hj, link.Hash(js.ID, string(f.GetAskedBy()))); ok {
-		oc.emitter.Asked(h, js, page, &had)
+		page.Via = oc.emitter.KeepSource(h, js, &had)
 	}
 }
 
-// known returns a URL as it is known here; without an outcome, its place alone.
+// known returns the place of a URL as it is known here, without its outcome.
 func (oc *outcomes) known(hj *hosts.Job, hash uint64) (f ondisk.Final, ok bool) {
 	n, ok := hj.Entry(hash)
 	if !ok || n.Done {
+		n.Final.Outcome = link.OutcomeNone
 		return n.Final, ok
 	}
 	p, ok := hj.Pending(n.At)

@@ -82,8 +82,8 @@ const (
 	MaxAsk = 256
 	// MaxAccounts of one job: every peer of the ring may draw.
 	MaxAccounts = 100_000
-	// MaxSourceBytes is the maximum size of the sources in one Links or Grant that a correct peer sends;
-	// sourceBytes are counted for each besides its texts.
+	// MaxSourceBytes limits the sources in one Links or Grant of a correct peer; sourceBytes are
+	// counted for each besides its texts.
 	MaxSourceBytes = 512 << 10
 	sourceBytes    = 16
 	// MaxSignature of a job, and of its state.
@@ -115,7 +115,7 @@ func sources(table []*Source, column []uint32, n int) error {
 		return fmt.Errorf("%d sources of %d URLs", len(table), n)
 	}
 	for _, s := range table {
-		if from := s.Link(); s.GetRole() >= uint32(link.Roles) || !from.Valid() {
+		if from := s.Link(); s.GetRole() > uint32(link.RoleRedirect) || !from.Valid() {
 			return fmt.Errorf("source: URL of %d bytes, seed of %d, path %.80q, role %d", len(s.GetUrl()), len(s.GetSeed()), s.GetPath(), s.GetRole())
 		}
 	}
@@ -141,23 +141,24 @@ func SourceOf(s *link.Source) *Source {
 
 // Sources are the sources of the URLs of a message, converted as they are requested.
 type Sources struct {
-	table   []*Source
-	column  []uint32
-	list    []*link.Source
-	checked bool // URLs are checked
+	table  []*Source
+	column []uint32
+	list   []*link.Source
+	check  bool
 }
 
-// LinkSources returns the sources of a validated batch of links, if their URLs are canonical.
-func LinkSources(m *Links) Sources {
-	return Sources{m.GetSources(), m.GetSource(), make([]*link.Source, len(m.GetSources())), true}
+// SourcesOf returns the sources of the URLs of a validated Links or Grant; with check, those with
+// canonical URLs.
+func SourcesOf(m interface {
+	GetSources() []*Source
+	GetSource() []uint32
+}, check bool,
+) Sources {
+	return Sources{m.GetSources(), m.GetSource(), make([]*link.Source, len(m.GetSources())), check}
 }
 
-// GrantSources returns the sources of the URLs of a validated grant.
-func GrantSources(m *Grant) Sources {
-	return Sources{m.GetSources(), m.GetSource(), make([]*link.Source, len(m.GetSources())), false}
-}
-
-// Of returns the source of the URL at an index; nil: none. URLs of one source share the result.
+// Of returns the source of the URL at an index; nil: none; an empty one: rejected. URLs of one
+// source share the result.
 func (s *Sources) Of(i int) *link.Source {
 	if len(s.column) == 0 || s.column[i] == 0 {
 		return nil
@@ -165,52 +166,47 @@ func (s *Sources) Of(i int) *link.Source {
 	n := s.column[i] - 1
 	if s.list[n] == nil {
 		from := s.table[n].Link()
-		if s.checked && !from.Canonical() {
+		if s.check && !from.Canonical() {
 			from = link.Source{}
 		}
 		s.list[n] = &from
 	}
-	if s.list[n].URL == "" {
-		return nil
-	}
 	return s.list[n]
 }
 
-// SourceTable builds a table of sources and its column. Neighbors share an entry. The size in bytes is
-// bounded: URLs whose sources exceed it have none.
+// SourceTable builds a table of sources and its column. Neighbors share an entry. URLs with sources
+// beyond MaxSourceBytes in all have none.
 type SourceTable struct {
-	Sources []*Source
-	Column  []uint32
+	sources []*Source
+	column  []uint32
 	last    *link.Source // added last; at is its place
 	at      uint32
-	left    int
+	size    int
 }
-
-// NewSourceTable returns an empty table of at most size bytes.
-func NewSourceTable(size int) SourceTable { return SourceTable{left: size} }
 
 // Add appends the source of the next URL; nil, or an empty one: none.
 func (t *SourceTable) Add(from *link.Source) {
 	if from == nil || from.URL == "" {
-		t.Column = append(t.Column, 0)
+		t.column = append(t.column, 0)
 		return
 	}
 	if t.last == nil || from != t.last && *from != *t.last {
 		t.last, t.at = from, 0
-		if size := from.Len() + sourceBytes; size <= t.left {
-			t.left -= size
-			t.Sources = append(t.Sources, SourceOf(from))
-			t.at = uint32(len(t.Sources)) // at most the URLs of a message
+		if size := from.Len() + sourceBytes; t.size+size <= MaxSourceBytes {
+			t.size += size
+			t.sources = append(t.sources, SourceOf(from))
+			t.at = uint32(len(t.sources)) // at most the URLs of a message
 		}
 	}
-	t.Column = append(t.Column, t.at)
+	t.column = append(t.column, t.at)
 }
 
-// Drop omits the column if no URL has a source.
-func (t *SourceTable) Drop() {
-	if len(t.Sources) == 0 {
-		t.Column = nil
+// Columns returns the table and the column, which is empty if no URL has a source.
+func (t *SourceTable) Columns() ([]*Source, []uint32) {
+	if len(t.sources) == 0 {
+		return nil, nil
 	}
+	return t.sources, t.column
 }
 
 // table checks the common columns of Links and Grant.

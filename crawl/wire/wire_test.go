@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -89,7 +90,7 @@ func TestValidate(t *testing.T) {
 		{"source: long seed", sourced(func(m *wire.Links) { m.Sources[0].Seed = make([]byte, link.MaxSource+1) }), false},
 		{"source: long path", sourced(func(m *wire.Links) { m.Sources[0].Path = bytes.Repeat([]byte("L"), link.MaxPath+1) }), false},
 		{"source: letters", sourced(func(m *wire.Links) { m.Sources[0].Path = []byte("L\nL") }), false},
-		{"source: unknown role", sourced(func(m *wire.Links) { m.Sources[0].Role = uint32(link.Roles) }), false},
+		{"source: unknown role", sourced(func(m *wire.Links) { m.Sources[0].Role = uint32(link.RoleRedirect) + 1 }), false},
 		{"grant: source beyond table", &wire.SessionReply{Grants: []*wire.Grant{{Host: "a", JobIds: ids, Url: urls(1, url), Source: []uint32{1}}}}, false},
 		{"grant: source", &wire.SessionReply{Grants: []*wire.Grant{{Host: "a", JobIds: ids, Url: urls(1, url), Sources: sourced(func(*wire.Links) {}).GetSources(), Source: []uint32{1}}}}, true},
 		{"fetched: asked by", fetched(func(f *wire.Fetched) { f.AskedBy = make([]byte, link.MaxURL+1) }), false},
@@ -202,11 +203,11 @@ func FuzzValidate(f *testing.F) {
 		}
 		if r, ok := m.(*wire.SessionReply); ok {
 			for _, g := range r.GetGrants() {
-				checkSources(t, wire.GrantSources(g), len(g.GetUrl()), false)
+				checkSources(t, wire.SourcesOf(g, false), len(g.GetUrl()), false)
 			}
 		}
 		if l, ok := m.(*wire.Links); ok {
-			checkSources(t, wire.LinkSources(l), len(l.GetUrl()), true)
+			checkSources(t, wire.SourcesOf(l, true), len(l.GetUrl()), true)
 			for i := range l.GetUrl() {
 				if len(l.GetJob()) > 0 {
 					_ = l.GetJobIds()[l.GetJob()[i]]
@@ -227,7 +228,7 @@ func FuzzValidate(f *testing.F) {
 // checkSources checks that the sources of n URLs are valid, and those of links canonical.
 func checkSources(t *testing.T, list wire.Sources, n int, canonical bool) {
 	for i := range n {
-		if from := list.Of(i); from != nil && (!from.Valid() || canonical && !from.Canonical()) {
+		if from := list.Of(i); from != nil && from.URL != "" && (!from.Valid() || canonical && !from.Canonical()) {
 			t.Errorf("source %+v", *from)
 		}
 	}
@@ -236,33 +237,39 @@ func checkSources(t *testing.T, list wire.Sources, n int, canonical bool) {
 // TestSourceTable checks that neighbors share a source, and that a table has a limit.
 func TestSourceTable(t *testing.T) {
 	a, b := &link.Source{URL: "http://a.example/", Seed: "http://a.example/"}, &link.Source{URL: "http://b.example/", Path: "LR", Seed: "http://a.example/", Role: link.RoleRedirect}
-	again, large := *a, &link.Source{URL: "http://c.example/" + strings.Repeat("x", 1000)}
-	added := []*link.Source{a, a, nil, &again, b, large, b, {}, large, large}
-	table := wire.NewSourceTable(190)
-	m := &wire.Links{JobIds: [][]byte{id}, Url: urls(len(added), "http://d.example/")}
+	again := *a
+	added := []*link.Source{a, a, nil, &again, b, {}, b, a}
+	wanted := []*link.Source{a, a, nil, a, b, nil, b, a}
+	var table wire.SourceTable
 	for _, from := range added {
 		table.Add(from)
 	}
-	m.Sources, m.Source = table.Sources, table.Column
+	m := &wire.Links{JobIds: [][]byte{id}, Url: urls(len(added), "http://d.example/")}
+	m.Sources, m.Source = table.Columns()
 	if err := m.Validate(); err != nil || len(m.GetSources()) != 3 {
-		t.Fatalf("%v, sources %v, want a, b and b", err, m.GetSources())
+		t.Fatalf("%v, sources %v, want a, b and a", err, m.GetSources())
 	}
-	got := wire.LinkSources(m)
-	for i, want := range []*link.Source{a, a, nil, a, b, nil, b, nil, nil, nil} {
+	got := wire.SourcesOf(m, true)
+	for i, want := range wanted {
 		if from := got.Of(i); (from == nil) != (want == nil) || from != nil && *from != *want {
 			t.Errorf("source of URL %d is %v, want %v", i, from, want)
 		}
 	}
 	m.Sources[0].Url = []byte("http://a.example/\nvia: x")
-	if got = wire.LinkSources(m); got.Of(0) != nil || got.Of(4) == nil {
+	if got = wire.SourcesOf(m, true); got.Of(0).URL != "" || got.Of(4).URL == "" {
 		t.Error("a source with a URL that is not canonical is accepted, or others are not")
 	}
-	none := wire.NewSourceTable(200)
-	if none.Add(nil); none.Column == nil {
-		t.Fatal("no column")
-	}
-	if none.Drop(); none.Column != nil {
+	none := wire.SourceTable{}
+	none.Add(nil)
+	if sources, column := none.Columns(); sources != nil || column != nil {
 		t.Error("a column without sources is not omitted")
+	}
+	var full wire.SourceTable
+	for i := range 1000 {
+		full.Add(&link.Source{URL: fmt.Sprintf("http://c.example/%d%s", i, strings.Repeat("x", 1000))})
+	}
+	if sources, column := full.Columns(); len(sources) < 500 || len(sources) > wire.MaxSourceBytes/1000 || column[0] != 1 || column[999] != 0 {
+		t.Errorf("%d sources of 1,000 bytes, the last URL has source %d", len(sources), column[999])
 	}
 }
 

@@ -191,7 +191,7 @@ func (o *testOwner) grant(name string, h *testHost, n int, first bool, reply *wi
 	if h.give {
 		n = 0
 	}
-	sources := wire.NewSourceTable(wire.MaxSourceBytes)
+	var sources wire.SourceTable
 	for _, u := range h.pending[:n] {
 		sources.Add(h.from[u.url])
 		h.out[u.url] = u
@@ -203,7 +203,7 @@ func (o *testOwner) grant(name string, h *testHost, n int, first bool, reply *wi
 		g.Tries = append(g.Tries, byte(h.tries[u.url])) // a handful
 		g.MaxBytes = append(g.MaxBytes, o.x.maxBytes)
 	}
-	g.Sources, g.Source = sources.Sources, sources.Column
+	g.Sources, g.Source = sources.Columns()
 	h.pending = slices.Clone(h.pending[n:])
 	g.More = len(h.pending) > 0
 	reply.Grants = append(reply.Grants, g)

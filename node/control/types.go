@@ -531,8 +531,8 @@ type URLLine struct {
 	Hops     uint8  `json:"hops,omitempty"`   // redirects followed
 	Kind     string `json:"kind"`             // page, sitemap, requisite or robots
 	// Via is the URL of the page that first led to it. HopPath has a letter for each hop from Seed: L
-	// link, E page requisite, R redirect, M sitemap, P robots.txt; with more than 50, the number of those
-	// omitted, "+" and the last 50. A seed has neither. All are empty if unknown.
+	// link, E page requisite, R redirect, M sitemap, P robots.txt; of more than 50, the number of
+	// those omitted, "+" and the last 50. A seed has neither. All are empty if unknown.
 	Via     string `json:"via,omitempty"`
 	HopPath string `json:"hop_path,omitempty"`
 	Seed    string `json:"seed,omitempty"`

@@ -53,13 +53,7 @@ type page struct {
 func (p *page) source() *link.Source {
 	s := &link.Source{URL: p.via, Seed: p.seed}
 	if last := len(p.path) - 1; last >= 0 {
-		s.Path = p.path[:last]
-		switch p.path[last] {
-		case 'R':
-			s.Role = link.RoleRedirect
-		case 'M':
-			s.Role = link.RoleSitemap
-		}
+		s.Path, s.Role = p.path[:last], map[byte]link.Role{'R': link.RoleRedirect, 'M': link.RoleSitemap}[p.path[last]]
 	}
 	return usable(s)
 }
@@ -334,7 +328,7 @@ func (d *draft) page(p *page) (restored int64, err error) {
 	return restored, nil
 }
 
-// outcome returns the records of a URL's outcome, of its source, unless that is nil, and of its host.
+// outcome returns the records of a URL's outcome, of its host, and of its source, which may be nil.
 func outcome(id job.ID, f *owner.Final, from *link.Source) []kv.Record {
 	name := link.Host(f.URL)
 	pos := ring.PosOf(ring.HostKey(name))
@@ -391,13 +385,13 @@ type foundLink struct {
 func (d *draft) admit(id job.ID, list []foundLink, from *link.Source) error {
 	for part := range slices.Chunk(list, atOnce) {
 		m := &wire.Links{Rules: link.RulesVersion, JobIds: [][]byte{id[:]}}
-		sources := wire.NewSourceTable(wire.MaxSourceBytes)
+		var sources wire.SourceTable
 		for _, l := range part {
 			sources.Add(from)
 			m.Url, m.Job = append(m.Url, []byte(l.url)), append(m.Job, 0)
 			m.Depth, m.Kind = append(m.Depth, l.depth), append(m.Kind, byte(l.kind))
 		}
-		m.Sources, m.Source = sources.Sources, sources.Column
+		m.Sources, m.Source = sources.Columns()
 		if err := d.step(func() error {
 			d.owner.Links(m)
 			return nil

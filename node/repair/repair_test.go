@@ -166,10 +166,7 @@ func TestProvenanceIsRestored(t *testing.T) {
 	hosts, n := store.Keyspace(storage.KeyspaceHosts), 0
 	sources := ondisk.NewSources(hosts.Get)
 	if _, err := ondisk.URLsIn(hosts, nil, 1<<20, func(id job.ID, f *ondisk.Final) {
-		from, err := sources.Of(ring.PosOf(ring.HostKey(link.Host(f.URL))), id, f.Via)
-		if err != nil {
-			t.Fatal(err)
-		}
+		from := sources.Of(ring.PosOf(ring.HostKey(link.Host(f.URL))), id, f.Via)
 		via, path, seed := link.Provenance(from, f.URL, f.Kind, f.Depth, f.Hops)
 		if i := int(f.Depth); seed != urlOf(0) || path != pathOf(i) || i > 0 && via != urlOf(i-1) {
 			t.Errorf("page %d: via %q, path %q, seed %q", i, via, path, seed)

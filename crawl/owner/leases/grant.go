@@ -146,17 +146,11 @@ func (gr *Granter) fill(h *hosts.Host, n int, g *wire.Grant) int {
 
 // sources adds the sources of the granted URLs. Most neighbors share theirs, which is read once.
 func (f *filler) sources() {
-	t := wire.NewSourceTable(wire.MaxSourceBytes)
+	var t wire.SourceTable
 	for i, via := range f.vias {
-		from, err := f.Sources.Of(f.h.Pos, job.ID(f.g.GetJobIds()[f.g.GetJob()[i]]), via)
-		if err != nil {
-			f.Buf.Fail(err)
-			return
-		}
-		t.Add(from)
+		t.Add(f.Sources.Of(f.h.Pos, job.ID(f.g.GetJobIds()[f.g.GetJob()[i]]), via))
 	}
-	t.Drop()
-	f.g.Sources, f.g.Source = t.Sources, t.Column
+	f.g.Sources, f.g.Source = t.Columns()
 }
 
 // filler fills one grant.

@@ -138,8 +138,8 @@ func (a *Account) Drop(p *ondisk.Pending) {
 	a.changed()
 }
 
-// Conclude stores the outcome of a URL that is not out. Depth, hops, kind, tries and source are those
-// of the pending record.
+// Conclude stores the outcome of a URL that is not out. Depth, hops, kind, tries and source are
+// those of the pending record.
 func (a *Account) Conclude(p *ondisk.Pending, f ondisk.Final) {
 	a.Drop(p)
 	f.URL, f.Depth, f.Hops, f.Kind, f.Tries, f.Via = p.URL, p.Depth, p.Hops, p.Kind, p.Tries, p.Via

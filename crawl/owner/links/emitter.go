@@ -89,16 +89,11 @@ func Children(page *ondisk.Final, f *wire.Fetched) []ondisk.Link {
 	return links
 }
 
-// SourceOf returns a page of a host as the source of its links. It is nil if its URL or seed exceeds
-// the limit of a source.
-func (em *Emitter) SourceOf(h *hosts.Host, js *hosts.JobState, page *ondisk.Final) *link.Source {
-	from, err := em.Sources.Of(h.Pos, js.ID, page.Via)
-	if err != nil {
-		em.Buf.Fail(err)
-		return nil
-	}
+// source returns a page of a host as the source of its links; nil if its URL or seed exceeds the
+// limit of a source.
+func (em *Emitter) source(h *hosts.Host, js *hosts.JobState, page *ondisk.Final) *link.Source {
 	s := &link.Source{URL: page.URL}
-	_, s.Path, s.Seed = link.Provenance(from, page.URL, page.Kind, page.Depth, page.Hops)
+	_, s.Path, s.Seed = link.Provenance(em.Sources.Of(h.Pos, js.ID, page.Via), page.URL, page.Kind, page.Depth, page.Hops)
 	switch {
 	case page.Outcome == link.OutcomeRedirect:
 		s.Role = link.RoleRedirect
@@ -111,16 +106,17 @@ func (em *Emitter) SourceOf(h *hosts.Host, js *hosts.JobState, page *ondisk.Fina
 	return s
 }
 
-// Asked records the URL that required a robots.txt as the source of the latter.
-func (em *Emitter) Asked(h *hosts.Host, js *hosts.JobState, robots, by *ondisk.Final) {
-	if by.URL != "" {
-		by.Outcome = link.OutcomeNone // it was to be fetched
-		robots.Via = em.intake.Keep(h, js, em.SourceOf(h, js, by))
-	}
+// KeepSource stores a page of a host as the source of URLs there, and returns its hash.
+func (em *Emitter) KeepSource(h *hosts.Host, js *hosts.JobState, page *ondisk.Final) uint64 {
+	in := em.intake
+	in.from = lastSource{}
+	via := in.via(&Arrival{Js: js, Source: em.source(h, js, page)})
+	in.keep(h, via)
+	return via
 }
 
-// forward forwards links of a page: those to hosts of this peer into their URL sets, the others into
-// the outbox.
+// forward forwards links of a page: those to hosts of this peer into their URL sets, the others
+// into the outbox.
 func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, page *ondisk.Final, links []ondisk.Link) {
 	em.links = links
 	defer func() { em.links = nil }()
@@ -159,7 +155,7 @@ func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, page 
 	}
 	var from *link.Source
 	if len(own)+len(foreign) > 0 {
-		from = em.SourceOf(h, js, page)
+		from = em.source(h, js, page)
 	}
 	for i := range own {
 		own[i].Source = from

@@ -10,7 +10,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/trap"
-	"github.com/apoidea/apoidea/dht/ring"
 )
 
 // LinksAtOnce is the number of links processed between two checks of the step's capacity.
@@ -32,8 +31,7 @@ type lastSource struct {
 	job   job.ID
 	value []byte
 	hash  uint64
-	at    ring.Pos // host with the record
-	kept  bool     // at is set
+	at    *hosts.Host // has the record
 }
 
 // Arrival is a link to a host of this peer.
@@ -42,7 +40,7 @@ type Arrival struct {
 	Js   *hosts.JobState
 	Host string
 	Hash uint64
-	// Source is the page with the link, the same pointer for all of its links; nil: none, as of a seed.
+	// Source is the page with the link, one pointer for all of its links; nil or empty: none.
 	Source *link.Source
 }
 
@@ -182,30 +180,22 @@ func Refusal(spec *job.Spec, url string, depth uint32, kind link.Kind, entered b
 
 // via returns the hash of a link's source; 0 without one.
 func (in *Intake) via(a *Arrival) uint64 {
-	if l := &in.from; a.Source != nil && (a.Source != l.of || a.Js.ID != l.job) {
+	if a.Source == nil || a.Source.URL == "" {
+		return 0
+	}
+	if l := &in.from; a.Source != l.of || a.Js.ID != l.job {
 		value := ondisk.EncodeSource(a.Source)
 		*l = lastSource{of: a.Source, job: a.Js.ID, value: value, hash: ondisk.SourceHash(a.Js.ID, value)}
-	}
-	if a.Source == nil {
-		return 0
 	}
 	return in.from.hash
 }
 
 // keep stores the source that via returned last, with a URL of a host that refers to it.
 func (in *Intake) keep(h *hosts.Host, via uint64) {
-	if l := &in.from; via != 0 && !(l.kept && l.at == h.Pos) {
+	if l := &in.from; via != 0 && l.at != h {
 		in.Buf.Set(ondisk.SourceKey(h.Pos, l.job, via), l.value)
-		l.at, l.kept = h.Pos, true
+		l.at = h
 	}
-}
-
-// Keep stores a source of URLs of a host, and returns its hash; 0 without one.
-func (in *Intake) Keep(h *hosts.Host, js *hosts.JobState, from *link.Source) uint64 {
-	in.from = lastSource{}
-	via := in.via(&Arrival{Js: js, Source: from})
-	in.keep(h, via)
-	return via
 }
 
 // accept adds a URL to the set if there is space for it.

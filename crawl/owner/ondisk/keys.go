@@ -26,8 +26,9 @@ import (
 //	'w' POS                         the host has pending URLs or an outbox (derived; read at start and after eviction); for an evicted host that waits, until when, see package hosts
 //
 // Values begin with [Format]. Under a host those of 'a', 'j', 'o' and 'r', and those of 'b',
-// 'c' and 't', are messages of package record after it; those of URLs ('d', 'p', 'u'),
-// those of sources and the derived ones ('w', 'x') are values in sequence. See docs/decisions/27-records-as-messages.md.
+// 'c' and 't', are messages of package record after it; those of URLs ('d', 'p', 'u') and sources
+// ('s') and the derived ones ('w', 'x') are values in sequence. See
+// docs/decisions/27-records-as-messages.md.
 //
 // Everything under 'h' is handed off with the host and is replicated, see [Copied]: all of it is
 // written by Store.Update, and a host is removed by one DeleteRange. The rest is local and must not

@@ -386,8 +386,8 @@ func (f *Final) Beats(g *Final) bool {
 	return bytes.Compare(a.Encode(), b.Encode()) < 0
 }
 
-// Nearer merges the places of two records of a URL: the smaller depth wins, with its source; of equal
-// depths, the smaller hash of a source that is known.
+// Nearer merges the places of two records of a URL: the smaller depth wins, with its source; of
+// equal depths, the smaller hash of a known source.
 func Nearer(depth uint32, via uint64, otherDepth uint32, other uint64) (uint32, uint64) {
 	if otherDepth < depth || otherDepth == depth && other-1 < via-1 { // 0 is the greatest
 		return otherDepth, other

@@ -1,15 +1,13 @@
 package ondisk
 
 import (
-	"fmt"
-
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// A source is stored once for each host that its page led to, and not with each URL: they have its
-// hash. The key is the hash of the whole value, so two records of one key are equal.
+// A source is stored once for each host that its page led to; the URLs have its hash. The key has
+// the hash of the whole value, so two records of one key are equal.
 
 // EncodeSource returns the encoded record.
 func EncodeSource(s *link.Source) []byte {
@@ -24,7 +22,7 @@ func EncodeSource(s *link.Source) []byte {
 // DecodeSource decodes the record of a source.
 func DecodeSource(b []byte) (link.Source, error) {
 	d := newDec(b)
-	s := link.Source{Role: link.Role(d.Uint(uint64(link.Roles - 1))), Path: d.str(link.MaxPath), Seed: d.str(link.MaxSource), URL: d.str(link.MaxSource)}
+	s := link.Source{Role: link.Role(d.Uint(uint64(link.RoleRedirect))), Path: d.str(link.MaxPath), Seed: d.str(link.MaxSource), URL: d.str(link.MaxSource)}
 	if !s.Valid() {
 		d.Fail()
 	}
@@ -49,22 +47,19 @@ func NewSources(get func(key []byte) (value []byte, ok bool, err error)) *Source
 }
 
 // Of returns the source with a hash of URLs of the host at a position: nil if the hash is 0, and an
-// empty one if the record has not arrived here.
-func (s *Sources) Of(pos ring.Pos, id job.ID, hash uint64) (*link.Source, error) {
+// empty one if the record is corrupt, or has not arrived here.
+func (s *Sources) Of(pos ring.Pos, id job.ID, hash uint64) *link.Source {
 	switch {
 	case hash == 0:
-		return nil, nil
+		return nil
 	case hash == s.hash && pos == s.pos && id == s.job:
-		return s.last, nil
+		return s.last
 	}
-	raw, ok, err := s.get(SourceKey(pos, id, hash))
-	if err != nil || !ok {
-		return &link.Source{}, err
-	}
+	raw, _, _ := s.get(SourceKey(pos, id, hash)) // the other records show errors of the store
 	from, err := DecodeSource(raw)
 	if err != nil {
-		return nil, fmt.Errorf("source %x of job %s: %w", hash, id, err)
+		return &link.Source{}
 	}
 	s.pos, s.job, s.hash, s.last = pos, id, hash, &from
-	return s.last, nil
+	return s.last
 }

@@ -86,8 +86,8 @@ type Exchange struct {
 	Depth    uint32        // links from a seed
 	Hops     uint8         // redirects followed to come here
 	Duration time.Duration // from request to last byte
-	// Via is the URL of the page that led here, HopPath the hop path from Seed, see link.Source. Empty:
-	// there is none, or it is unknown.
+	// Via is the URL of the page that led here, HopPath the hop path from Seed, see link.Source; empty
+	// if there is none, or if it is unknown.
 	Via, HopPath, Seed string
 	Job                job.ID // that requested the URL
 	Outcome            string // as in exports of URLs

@@ -176,15 +176,11 @@ func askPeer[T any](ctx context.Context, v *View, of peer.ID, question string) (
 	return decodeAnswer[T](raw)
 }
 
-// urlLines returns a function that appends finished URLs to a page, with their sources from a store.
+// urlLines returns a function that appends finished URLs, with their sources, to a page.
 func urlLines(store ondisk.Scanner, page *control.URLPage) func(id job.ID, f *owner.Final) {
 	sources := ondisk.NewSources(store.Get)
 	return func(id job.ID, f *owner.Final) {
-		from, err := sources.Of(ring.PosOf(ring.HostKey(link.Host(f.URL))), id, f.Via)
-		if err != nil {
-			from = &link.Source{} // unknown, as if it had not arrived
-		}
-		page.URLs = append(page.URLs, urlLine(id, f, from))
+		page.URLs = append(page.URLs, urlLine(id, f, sources.Of(ring.PosOf(ring.HostKey(link.Host(f.URL))), id, f.Via)))
 	}
 }
 

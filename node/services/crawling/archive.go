@@ -48,8 +48,11 @@ func (a *archive) Save(x *pages.Exchange) (recordID string, err error) {
 		PayloadDigest: x.Digest, Truncated: string(x.Truncated), Outlinks: x.Outlinks,
 	}
 	for _, f := range [...]warc.Field{
-		{Name: "via", Value: x.Via}, {Name: "hopsFromSeed", Value: x.HopPath}, {Name: "seed", Value: x.Seed},
-		{Name: "job", Value: x.Job.String()}, {Name: "outcome", Value: x.Outcome},
+		{Name: "via", Value: x.Via},
+		{Name: "hopsFromSeed", Value: x.HopPath},
+		{Name: "seed", Value: x.Seed},
+		{Name: "job", Value: x.Job.String()},
+		{Name: "outcome", Value: x.Outcome},
 		{Name: DepthField, Value: strconv.FormatUint(uint64(x.Depth), 10)},
 		{Name: "fetchTimeMs", Value: strconv.FormatInt(x.Duration.Milliseconds(), 10)},
 	} {

@@ -15,8 +15,8 @@ import (
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-// TestProvenanceInArchive checks the fields of the metadata record of a page: how it was found, before
-// its outlinks, without those that are empty or have control characters.
+// TestProvenanceInArchive checks the fields of the metadata record of a page: how it was found,
+// before its outlinks, without those that are empty or have control characters.
 func TestProvenanceInArchive(t *testing.T) {
 	dir := t.TempDir()
 	a, err := openArchive(dir, warc.Config{Compression: warc.None}, NewBodies(BodiesDeps{}))

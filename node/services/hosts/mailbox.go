@@ -184,7 +184,7 @@ func Message(links []owner.OutLink) *wire.Links {
 	m := &wire.Links{Rules: link.RulesVersion}
 	jobs := make(map[job.ID]uint32)
 	hops, kinds := false, false
-	sources := wire.NewSourceTable(wire.MaxSourceBytes)
+	var sources wire.SourceTable
 	for i := range links {
 		l := &links[i]
 		n, ok := jobs[l.Job]
@@ -207,7 +207,6 @@ func Message(links []owner.OutLink) *wire.Links {
 	if !kinds {
 		m.Kind = nil
 	}
-	sources.Drop()
-	m.Sources, m.Source = sources.Sources, sources.Column
+	m.Sources, m.Source = sources.Columns()
 	return m
 }

@@ -140,7 +140,7 @@ func TestColumns(t *testing.T) {
 	}
 	from := &link.Source{URL: "http://d.example/", Path: "L", Seed: "http://e.example/"}
 	m = Message([]owner.OutLink{{Job: one, URL: "http://a.example/"}, {Job: one, URL: "http://b.example/", Source: from}, {Job: one, URL: "http://c.example/", Source: from}})
-	sources := wire.LinkSources(m)
+	sources := wire.SourcesOf(m, true)
 	if err := m.Validate(); err != nil || len(m.GetSources()) != 1 || sources.Of(0) != nil || *sources.Of(1) != *from || sources.Of(2) != sources.Of(1) {
 		t.Errorf("%v, sources %v of %v", err, m.GetSource(), m.GetSources())
 	}
