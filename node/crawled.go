@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"time"
 
@@ -83,9 +84,13 @@ func (n *Node) crawling() crawling.Config {
 	w.PermitLimit, w.PermitChunk = n.cfg.IPPermits, n.cfg.PermitChunk
 	w.Governor, w.MaxDepth = cmp.Or(n.cfg.Governor, w.Governor), cmp.Or(n.cfg.MaxDepth, w.MaxDepth)
 	w.Alone = func() bool { return n.cfg.OwnProcess && n.Alone() }
+	hostname, _ := os.Hostname() // unknown: omitted
 	c := crawling.Config{
 		DataDir: n.cfg.DataDir, Fetch: n.cfg.fetching(), Holidays: n.cfg.Holidays, Worker: w,
-		Archive: warc.Config{Compression: warc.Compression(n.cfg.Archive), Peer: member.Short(n.ring.net.Self()), Software: "apoidea/" + n.cfg.Version, Operator: n.cfg.Contact},
+		Archive: warc.Config{
+			Compression: warc.Compression(n.cfg.Archive), Peer: member.Short(n.ring.net.Self()),
+			Software: "apoidea/" + n.cfg.Version, Operator: n.cfg.Contact, Hostname: hostname, UserAgent: n.cfg.UserAgent(),
+		},
 	}
 	c.Fetch.Line, c.Fetch.Refused = n.line.Line, n.optOuts.Refused
 	return c

@@ -79,6 +79,7 @@ var bounds = []bound{
 	{what: "cookies in a request, and stored per host", format: "%s, %s", at: "crawl/worker/visits maxCookieBytes maxStoredCookies", then: "further ones are not sent; all stored ones are dropped"},
 	{what: "redirects per URL", format: "%s", at: "crawl/wire MaxRedirects", then: "outcome `too_many_redirects`"},
 	{what: "URL length", format: "%s", at: "crawl/link MaxURL", then: "the link is ignored"},
+	{what: "URL and seed of the page that led to a URL; letters of the hop path", format: "%s, %s", at: "crawl/link MaxSource maxHops", then: "its links have no `via`; further letters are counted"},
 	{what: "length of its credentials, host and port", format: "%s bytes", at: "crawl/link maxAuthority", then: "the link is ignored"},
 	{what: "URLs granted to a worker", format: "%s for all hosts", at: "crawl/worker mostWindows", then: "a host requests one URL at a time, when it has none"},
 	{what: "links per page", format: "%s, %s", at: "crawl/extract MaxLinks MaxLinkBytes", then: "further links are counted in `links_left_out`; `why` shows it"},

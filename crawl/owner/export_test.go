@@ -40,7 +40,7 @@ func Canonical(key, value []byte) (name, text string, err error) {
 		if len(list.Links) == 0 {
 			return "", "", err
 		}
-		return name + fmt.Sprintf("%x", tail), fmt.Sprint(ondisk.Sorted(list.Links)), err
+		return name + fmt.Sprintf("%x", tail), fmt.Sprintf("%v of %+v", ondisk.Sorted(list.Links), list.Source), err
 	case ondisk.KindCounters:
 		c, err := ondisk.DecodeCounters(value)
 		c.Promised, c.Down, c.DownUntil = 0, 0, 0

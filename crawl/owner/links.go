@@ -21,15 +21,16 @@ func (o *Owner) Links(m *wire.Links) *wire.LinksReply {
 
 // Delivery is a batch of links that is processed over one or more steps.
 type Delivery struct {
-	owner *Owner
-	m     *wire.Links
-	reply *wire.LinksReply
-	next  int
+	owner   *Owner
+	m       *wire.Links
+	sources wire.Sources
+	reply   *wire.LinksReply
+	next    int
 }
 
 // Delivery begins to process a validated batch of links.
 func (o *Owner) Delivery(m *wire.Links) *Delivery {
-	return &Delivery{owner: o, m: m, reply: &wire.LinksReply{}}
+	return &Delivery{owner: o, m: m, sources: wire.SourcesOf(m, true), reply: &wire.LinksReply{}}
 }
 
 // Reply returns the reply, complete once Go has returned true; it may be sent after that step's
@@ -87,7 +88,7 @@ func (d *Delivery) take(from, to int) {
 		case hosts.Busy:
 			reply.Busy = append(reply.Busy, uint32(i))
 		default:
-			a.Hash = link.Hash(a.Js.ID, a.URL)
+			a.Hash, a.Source = link.Hash(a.Js.ID, a.URL), d.sources.Of(i)
 			list = append(list, a)
 		}
 	}

@@ -99,6 +99,8 @@ func (m *importer) record(h *hosts.Host, rec kv.Record) error {
 		return m.counters(h, js, tail, rec.Value)
 	case ondisk.KindTrap:
 		return m.trap(h, js, tail, rec)
+	case ondisk.KindSource:
+		return m.source(js, tail, rec)
 	default:
 		return ondisk.ErrFormat
 	}
@@ -138,6 +140,18 @@ func (m *importer) counters(h *hosts.Host, js *hosts.JobState, tail, value []byt
 		return ondisk.ErrFormat
 	}
 	m.Book(h, js).Merge(&in)
+	return nil
+}
+
+// source stores a source of URLs.
+func (m *importer) source(js *hosts.JobState, tail []byte, rec kv.Record) error {
+	from, err := ondisk.DecodeSource(rec.Value)
+	if hash, ok := ondisk.HashIn(tail); err != nil || !ok || hash != ondisk.SourceHash(js.ID, rec.Value) || !from.Canonical() {
+		return ondisk.ErrFormat
+	}
+	if _, had := m.Buf.Get(rec.Key); !had {
+		m.Buf.Set(rec.Key, rec.Value)
+	}
 	return nil
 }
 
@@ -184,7 +198,8 @@ func mergePending(h *hosts.Host, hj *hosts.Job, at ondisk.Spot, in *ondisk.Pendi
 		return
 	}
 	p := had
-	p.Depth, p.Hops, p.Kind = min(p.Depth, in.Depth), min(p.Hops, in.Hops), min(p.Kind, in.Kind) // a page ranks before a requisite
+	p.Hops, p.Kind = min(p.Hops, in.Hops), min(p.Kind, in.Kind) // a page ranks before a requisite
+	p.Depth, p.Via = ondisk.Nearer(p.Depth, p.Via, in.Depth, in.Via)
 	p.Lapses = max(p.Lapses, in.Lapses)
 	if in.Tries > p.Tries || in.Tries == p.Tries && in.Due > p.Due {
 		p.Tries, p.Due = in.Tries, in.Due
@@ -226,7 +241,7 @@ func (m *importer) entry(h *hosts.Host, js *hosts.JobState, tail, value []byte) 
 	}
 	if !had {
 		hj.Learn(hash)
-		p := ondisk.Pending{Hash: hash, URL: f.URL, Hops: f.Hops, Kind: f.Kind, Tries: f.Tries, Spot: ondisk.Spot{Depth: f.Depth}}
+		p := ondisk.Pending{Hash: hash, URL: f.URL, Hops: f.Hops, Kind: f.Kind, Tries: f.Tries, Via: f.Via, Spot: ondisk.Spot{Depth: f.Depth}}
 		hj.Conclude(&p, *f)
 		return nil
 	}
@@ -250,7 +265,7 @@ func (m *importer) mergeOutcome(h *hosts.Host, hj *hosts.Job, at ondisk.Spot, f 
 	}
 	hj.Settle(&p, pageOf(f.Outcome), f.Size)
 	hj.Drop(&p)
-	p.Depth, p.Hops, p.Kind, p.Tries = f.Depth, f.Hops, f.Kind, f.Tries
+	p.Depth, p.Hops, p.Kind, p.Tries, p.Via = f.Depth, f.Hops, f.Kind, f.Tries, f.Via
 	hj.Conclude(&p, *f)
 }
 
@@ -260,7 +275,7 @@ func (m *importer) mergeDone(hj *hosts.Job, hash uint64, n *ondisk.Entry, in *on
 	if in.Beats(&had) {
 		n.Final = *in
 	}
-	n.Final.Depth = min(had.Depth, in.Depth)
+	n.Final.Depth, n.Final.Via = ondisk.Nearer(had.Depth, had.Via, in.Depth, in.Via)
 	hj.Correct(hash, &had, &n.Final)
 }
 
@@ -270,7 +285,9 @@ func (m *importer) outbox(h *hosts.Host, js *hosts.JobState, tail, value []byte)
 	if err != nil || !ok || len(in.Links) == 0 {
 		return ondisk.ErrFormat
 	}
-	in.Links = ondisk.Sorted(in.Links)
+	if in.Links = ondisk.Sorted(in.Links); in.Source != nil && !in.Source.Canonical() {
+		in.Source = nil
+	}
 	m.outgoing.Put(h, js, hash, in)
 	return nil
 }

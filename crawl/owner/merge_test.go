@@ -67,6 +67,9 @@ func (w *mergeWorld) happens(s *scene) {
 	case 0, 1, 2:
 		m := links(id, uint32(w.rng.IntN(5)), url)
 		m.Kind, m.Hops = []byte{byte(link.KindRequisite) * byte(w.rng.IntN(2))}, []byte{byte(w.rng.IntN(3))}
+		if w.rng.IntN(3) > 0 {
+			m.Sources, m.Source = []*wire.Source{{Url: []byte(w.anyURL()), Path: []byte("LLLL")[:w.rng.IntN(5)], Seed: []byte(w.web.url(0, 0))}}, []uint32{1}
+		}
 		s.do(func(o *owner.Owner) { o.Links(m) })
 	case 3, 4:
 		got := w.web.answer(id, url, uint32(w.rng.IntN(2)))

@@ -27,6 +27,10 @@ func New(cfg hosts.Config, store kv.Store, seen hosts.Seen, jobs hosts.Jobs, rin
 	}
 	at := now.UnixMilli()
 	s := &hosts.Step{Cfg: cfg, Ring: ring, Seen: seen, Specs: jobs, Buf: ondisk.NewBuffer(store), Now: at, Start: at}
+	s.Sources = ondisk.NewSources(func(key []byte) ([]byte, bool, error) {
+		value, ok := s.Buf.Get(key)
+		return value, ok, s.Buf.Err()
+	})
 	s.Ledger = ledger.New(s.Buf, seen, s.BoundsOf)
 	o := &Owner{books{newParts(s)}}
 	if o.jobs.Load() {

@@ -116,30 +116,42 @@ func finalOf(url, from string, f *wire.Fetched) ondisk.Final {
 // piece processes links without an outcome: of a robots.txt, or the first links of a page with more
 // than one outcome can hold. Its depth is that of the page's record.
 func (oc *outcomes) piece(h *hosts.Host, js *hosts.JobState, hash uint64, page *ondisk.Final, f *wire.Fetched, went links.Ahead) {
-	if page.Kind != link.KindRobots {
-		if !wholePiece(f) {
-			return // no correct worker sends so few: processing costs more than it yields
-		}
-		oc.placeOfPage(h, js, hash, page)
+	if page.Kind != link.KindRobots && !wholePiece(f) {
+		return // no correct worker sends so few: processing costs more than it yields
 	}
+	oc.placeOfPage(h, js, hash, page, f)
 	if links := went.Rest(links.Children(page, f)); len(links) > 0 {
-		oc.emitter.ForwardPiece(h, js, page.URL, page.Depth, links)
+		oc.emitter.ForwardPiece(h, js, page, links)
 	}
 }
 
-// placeOfPage sets the depth of a page to the one known here.
-func (oc *outcomes) placeOfPage(h *hosts.Host, js *hosts.JobState, hash uint64, page *ondisk.Final) {
+// placeOfPage sets the depth and the source of a page to those known here; of a robots.txt, the
+// source is the URL that required it.
+func (oc *outcomes) placeOfPage(h *hosts.Host, js *hosts.JobState, hash uint64, page *ondisk.Final, f *wire.Fetched) {
 	hj := h.Job(js)
 	if hj == nil {
 		return
 	}
-	switch n, ok := hj.Entry(hash); {
-	case !ok:
-	case n.Done:
-		page.Depth, page.Hops = n.Final.Depth, n.Final.Hops
-	default:
-		page.Depth = n.At.Depth
+	if page.Kind != link.KindRobots {
+		if had, ok := oc.known(hj, hash); ok {
+			page.Depth, page.Hops, page.Via = had.Depth, had.Hops, had.Via
+		}
+		return
 	}
+	if had, ok := oc.known(hj, link.Hash(js.ID, string(f.GetAskedBy()))); ok {
+		page.Via = oc.emitter.KeepSource(h, js, &had)
+	}
+}
+
+// known returns the place of a URL as it is known here, without its outcome.
+func (oc *outcomes) known(hj *hosts.Job, hash uint64) (f ondisk.Final, ok bool) {
+	n, ok := hj.Entry(hash)
+	if !ok || n.Done {
+		n.Final.Outcome = link.OutcomeNone
+		return n.Final, ok
+	}
+	p, ok := hj.Pending(n.At)
+	return ondisk.Final{URL: p.URL, Depth: p.Depth, Hops: p.Hops, Kind: p.Kind, Via: p.Via}, ok
 }
 
 // wholePiece reports whether links without an outcome fill a piece, as a worker sends them.
@@ -191,7 +203,7 @@ func (oc *outcomes) conclusion(h *hosts.Host, hj *hosts.Job, p *ondisk.Pending, 
 	final := *got
 	hj.Conclude(p, final)
 	if hj.State.State != job.StateCanceled {
-		final.Depth, final.Hops = p.Depth, p.Hops
+		final.Depth, final.Hops, final.Via = p.Depth, p.Hops, p.Via
 		before := hj.Tally.Accepted()
 		oc.doubt(h, hj, f)
 		oc.emitter.Emit(h, hj.State, &final, f, went)
@@ -230,7 +242,7 @@ func (oc *outcomes) again(h *hosts.Host, hj *hosts.Job, had, got *ondisk.Final, 
 	if ondisk.Knows(got.Outcome) <= ondisk.Knows(had.Outcome) {
 		return
 	}
-	got.Depth, got.Hops, got.Kind, got.Tries = had.Depth, had.Hops, had.Kind, had.Tries
+	got.Depth, got.Hops, got.Kind, got.Tries, got.Via = had.Depth, had.Hops, had.Kind, had.Tries, had.Via
 	js := hj.State
 	hj.Correct(link.Hash(js.ID, got.URL), had, got)
 	if js.State != job.StateCanceled {

@@ -173,10 +173,10 @@ func (v *Visit) ahead(h *hosts.Host, f *wire.Fetched) (through bool) {
 	if page.Outcome == link.OutcomeNone && page.Kind != link.KindRobots && !wholePiece(f) {
 		return true
 	}
-	o.outcomes.placeOfPage(h, js, link.Hash(js.ID, page.URL), &page)
+	o.outcomes.placeOfPage(h, js, link.Hash(js.ID, page.URL), &page, f)
 	for brought := links.Children(&page, f); len(brought)-v.went.N > links.LinksAtOnce; {
 		before := h.Accepted(js)
-		o.emitter.ForwardPiece(h, js, page.URL, page.Depth, brought[v.went.N:][:links.LinksAtOnce])
+		o.emitter.ForwardPiece(h, js, &page, brought[v.went.N:][:links.LinksAtOnce])
 		v.went.N += links.LinksAtOnce
 		v.went.Brought += h.Accepted(js) - before
 		if !o.HasRoom() {

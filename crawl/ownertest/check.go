@@ -118,6 +118,13 @@ func (c *checker) record(key, value []byte) {
 		if _, err := ondisk.DecodeTrap(value); err != nil {
 			c.fail("trap state: %w", err)
 		}
+	case ondisk.KindSource:
+		if hash, ok := ondisk.HashIn(tail); !ok || hash != ondisk.SourceHash(id, value) {
+			c.fail("source %x has another hash", tail)
+		}
+		if _, err := ondisk.DecodeSource(value); err != nil {
+			c.fail("source: %w", err)
+		}
 	default:
 		c.fail("unknown record %x", key)
 	}

@@ -82,6 +82,10 @@ const (
 	MaxAsk = 256
 	// MaxAccounts of one job: every peer of the ring may draw.
 	MaxAccounts = 100_000
+	// MaxSourceBytes limits the sources in one Links or Grant of a correct peer; sourceBytes are
+	// counted for each besides its texts.
+	MaxSourceBytes = 512 << 10
+	sourceBytes    = 16
 	// MaxSignature of a job, and of its state.
 	MaxSignature = 256
 )
@@ -96,7 +100,113 @@ func (m *Links) Validate() error {
 	if n := len(m.GetDepth()); n != 0 && n != len(m.GetUrl()) {
 		return fmt.Errorf("links: depth: %w", errColumn)
 	}
+	if err := sources(m.GetSources(), m.GetSource(), len(m.GetUrl())); err != nil {
+		return fmt.Errorf("links: %w", err)
+	}
 	return nil
+}
+
+// sources checks a table of sources and the column of n URLs that refers to it.
+func sources(table []*Source, column []uint32, n int) error {
+	if len(column) != 0 && len(column) != n {
+		return fmt.Errorf("source: %w", errColumn)
+	}
+	if len(table) > n {
+		return fmt.Errorf("%d sources of %d URLs", len(table), n)
+	}
+	for _, s := range table {
+		if from := s.Link(); s.GetRole() > uint32(link.RoleRedirect) || !from.Valid() {
+			return fmt.Errorf("source: URL of %d bytes, seed of %d, path %.80q, role %d", len(s.GetUrl()), len(s.GetSeed()), s.GetPath(), s.GetRole())
+		}
+	}
+	for _, at := range column {
+		if uint64(at) > uint64(len(table)) {
+			return fmt.Errorf("source %d of %d", at, len(table))
+		}
+	}
+	return nil
+}
+
+// Link returns the source, of a validated message.
+func (m *Source) Link() link.Source {
+	return link.Source{URL: string(m.GetUrl()), Path: string(m.GetPath()), Seed: string(m.GetSeed()), Role: link.Role(m.GetRole())} // validated
+}
+
+// SourceOf returns a source as a message.
+func SourceOf(s *link.Source) *Source {
+	text := append(append(append(make([]byte, 0, s.Len()), s.URL...), s.Path...), s.Seed...)
+	path, seed := len(s.URL), len(s.URL)+len(s.Path)
+	return &Source{Url: text[:path:path], Path: text[path:seed:seed], Seed: text[seed:], Role: uint32(s.Role)}
+}
+
+// Sources are the sources of the URLs of a message, converted as they are requested.
+type Sources struct {
+	table  []*Source
+	column []uint32
+	list   []*link.Source
+	check  bool
+}
+
+// SourcesOf returns the sources of the URLs of a validated Links or Grant; with check, those with
+// canonical URLs.
+func SourcesOf(m interface {
+	GetSources() []*Source
+	GetSource() []uint32
+}, check bool,
+) Sources {
+	return Sources{m.GetSources(), m.GetSource(), make([]*link.Source, len(m.GetSources())), check}
+}
+
+// Of returns the source of the URL at an index; nil: none; an empty one: rejected. URLs of one
+// source share the result.
+func (s *Sources) Of(i int) *link.Source {
+	if len(s.column) == 0 || s.column[i] == 0 {
+		return nil
+	}
+	n := s.column[i] - 1
+	if s.list[n] == nil {
+		from := s.table[n].Link()
+		if s.check && !from.Canonical() {
+			from = link.Source{}
+		}
+		s.list[n] = &from
+	}
+	return s.list[n]
+}
+
+// SourceTable builds a table of sources and its column. Neighbors share an entry. URLs with sources
+// beyond MaxSourceBytes in all have none.
+type SourceTable struct {
+	sources []*Source
+	column  []uint32
+	last    *link.Source // added last; at is its place
+	at      uint32
+	size    int
+}
+
+// Add appends the source of the next URL; nil, or an empty one: none.
+func (t *SourceTable) Add(from *link.Source) {
+	if from == nil || from.URL == "" {
+		t.column = append(t.column, 0)
+		return
+	}
+	if t.last == nil || from != t.last && *from != *t.last {
+		t.last, t.at = from, 0
+		if size := from.Len() + sourceBytes; t.size+size <= MaxSourceBytes {
+			t.size += size
+			t.sources = append(t.sources, SourceOf(from))
+			t.at = uint32(len(t.sources)) // at most the URLs of a message
+		}
+	}
+	t.column = append(t.column, t.at)
+}
+
+// Columns returns the table and the column, which is empty if no URL has a source.
+func (t *SourceTable) Columns() ([]*Source, []uint32) {
+	if len(t.sources) == 0 {
+		return nil, nil
+	}
+	return t.sources, t.column
 }
 
 // table checks the common columns of Links and Grant.

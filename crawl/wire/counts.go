@@ -6,7 +6,7 @@ import "github.com/apoidea/apoidea/dht/sizelimit"
 // and jobs may be small: such messages may decode to more than their encoded size.
 func init() {
 	sizelimit.Table("apoidea.crawl", map[string]int{
-		"Links.job_ids": MaxJobs, "Links.url": MaxLinks, "Links.job": MaxLinks, "Links.depth": MaxLinks,
+		"Links.job_ids": MaxJobs, "Links.url": MaxLinks, "Links.job": MaxLinks, "Links.depth": MaxLinks, "Links.sources": MaxLinks, "Links.source": MaxLinks,
 		"LinksReply.moved": MaxLinks, "LinksReply.busy": MaxLinks,
 		"Session.hosts": MaxHosts, "Session.held": MaxHeld,
 		"HostWork.robots": MaxOrigins, "HostWork.fetched": MaxFetched, "HostWork.addrs": MaxAddrs, "HostWork.returned": MaxFetched,
@@ -14,7 +14,7 @@ func init() {
 		"SessionReply.grants": MaxHosts, "SessionReply.revoked": MaxHeld + MaxHosts, "SessionReply.moved": MaxHeld + MaxHosts,
 		"SessionReply.refused": MaxHeld + MaxHosts, "SessionReply.not_renewed": MaxHeld + MaxHosts,
 		"Grant.addrs": MaxAddrs, "Grant.job_ids": MaxJobs, "Grant.url": MaxGrant, "Grant.job": MaxGrant,
-		"Grant.depth": MaxGrant, "Grant.max_bytes": MaxGrant,
+		"Grant.depth": MaxGrant, "Grant.max_bytes": MaxGrant, "Grant.sources": MaxGrant, "Grant.source": MaxGrant,
 		"LeaseNote.job_ids": MaxJobs, "LeaseNote.job": MaxOut, "LeaseNote.hash": MaxOut,
 		"Offer.hosts": MaxHosts, "OfferReply.declined": MaxHosts,
 		"JobSpec.seeds": MaxSeeds, "JobSpec.scope": MaxScope, "JobSpec.include": MaxFilters, "JobSpec.exclude": MaxFilters, "JobSpec.first": MaxFilters,

@@ -76,6 +76,75 @@ func (x *Epoch) GetPeer() []byte {
 	return nil
 }
 
+// Source is a page that led to URLs; see link.Source.
+type Source struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Url           []byte                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	Path          []byte                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`  // hop path of the page
+	Seed          []byte                 `protobuf:"bytes,3,opt,name=seed,proto3" json:"seed,omitempty"`  // of the page; empty: unknown
+	Role          uint32                 `protobuf:"varint,4,opt,name=role,proto3" json:"role,omitempty"` // link.Role
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Source) Reset() {
+	*x = Source{}
+	mi := &file_crawl_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Source) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Source) ProtoMessage() {}
+
+func (x *Source) ProtoReflect() protoreflect.Message {
+	mi := &file_crawl_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Source.ProtoReflect.Descriptor instead.
+func (*Source) Descriptor() ([]byte, []int) {
+	return file_crawl_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Source) GetUrl() []byte {
+	if x != nil {
+		return x.Url
+	}
+	return nil
+}
+
+func (x *Source) GetPath() []byte {
+	if x != nil {
+		return x.Path
+	}
+	return nil
+}
+
+func (x *Source) GetSeed() []byte {
+	if x != nil {
+		return x.Seed
+	}
+	return nil
+}
+
+func (x *Source) GetRole() uint32 {
+	if x != nil {
+		return x.Role
+	}
+	return 0
+}
+
 // Links is a batch of URLs for the owner of their hosts. All columns have the length of url, or are empty (all zero).
 type Links struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -84,15 +153,17 @@ type Links struct {
 	Url           [][]byte               `protobuf:"bytes,3,rep,name=url,proto3" json:"url,omitempty"`
 	Job           []uint32               `protobuf:"varint,4,rep,packed,name=job,proto3" json:"job,omitempty"` // index into job_ids
 	Depth         []uint32               `protobuf:"varint,5,rep,packed,name=depth,proto3" json:"depth,omitempty"`
-	Hops          []byte                 `protobuf:"bytes,6,opt,name=hops,proto3" json:"hops,omitempty"` // redirects followed to it, one byte each
-	Kind          []byte                 `protobuf:"bytes,7,opt,name=kind,proto3" json:"kind,omitempty"` // link.Kind, one byte each
+	Hops          []byte                 `protobuf:"bytes,6,opt,name=hops,proto3" json:"hops,omitempty"`             // redirects followed to it, one byte each
+	Kind          []byte                 `protobuf:"bytes,7,opt,name=kind,proto3" json:"kind,omitempty"`             // link.Kind, one byte each
+	Sources       []*Source              `protobuf:"bytes,8,rep,name=sources,proto3" json:"sources,omitempty"`       // table of the pages with the links
+	Source        []uint32               `protobuf:"varint,9,rep,packed,name=source,proto3" json:"source,omitempty"` // 1 + index into sources; 0: none, as of a seed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Links) Reset() {
 	*x = Links{}
-	mi := &file_crawl_proto_msgTypes[1]
+	mi := &file_crawl_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -104,7 +175,7 @@ func (x *Links) String() string {
 func (*Links) ProtoMessage() {}
 
 func (x *Links) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[1]
+	mi := &file_crawl_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -117,7 +188,7 @@ func (x *Links) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Links.ProtoReflect.Descriptor instead.
 func (*Links) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{1}
+	return file_crawl_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Links) GetRules() uint32 {
@@ -169,6 +240,20 @@ func (x *Links) GetKind() []byte {
 	return nil
 }
 
+func (x *Links) GetSources() []*Source {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+func (x *Links) GetSource() []uint32 {
+	if x != nil {
+		return x.Source
+	}
+	return nil
+}
+
 // LinksReply acknowledges a batch: links that are not listed are on disk at the owner.
 type LinksReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -180,7 +265,7 @@ type LinksReply struct {
 
 func (x *LinksReply) Reset() {
 	*x = LinksReply{}
-	mi := &file_crawl_proto_msgTypes[2]
+	mi := &file_crawl_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -192,7 +277,7 @@ func (x *LinksReply) String() string {
 func (*LinksReply) ProtoMessage() {}
 
 func (x *LinksReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[2]
+	mi := &file_crawl_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -205,7 +290,7 @@ func (x *LinksReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinksReply.ProtoReflect.Descriptor instead.
 func (*LinksReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{2}
+	return file_crawl_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *LinksReply) GetMoved() []uint32 {
@@ -242,7 +327,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_crawl_proto_msgTypes[3]
+	mi := &file_crawl_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -254,7 +339,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[3]
+	mi := &file_crawl_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -267,7 +352,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{3}
+	return file_crawl_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Session) GetIncarnation() uint64 {
@@ -329,7 +414,7 @@ type HostLease struct {
 
 func (x *HostLease) Reset() {
 	*x = HostLease{}
-	mi := &file_crawl_proto_msgTypes[4]
+	mi := &file_crawl_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -341,7 +426,7 @@ func (x *HostLease) String() string {
 func (*HostLease) ProtoMessage() {}
 
 func (x *HostLease) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[4]
+	mi := &file_crawl_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -354,7 +439,7 @@ func (x *HostLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLease.ProtoReflect.Descriptor instead.
 func (*HostLease) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{4}
+	return file_crawl_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *HostLease) GetHost() string {
@@ -392,7 +477,7 @@ type HostWork struct {
 
 func (x *HostWork) Reset() {
 	*x = HostWork{}
-	mi := &file_crawl_proto_msgTypes[5]
+	mi := &file_crawl_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -404,7 +489,7 @@ func (x *HostWork) String() string {
 func (*HostWork) ProtoMessage() {}
 
 func (x *HostWork) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[5]
+	mi := &file_crawl_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -417,7 +502,7 @@ func (x *HostWork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostWork.ProtoReflect.Descriptor instead.
 func (*HostWork) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{5}
+	return file_crawl_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *HostWork) GetHost() string {
@@ -515,7 +600,7 @@ type Unfetched struct {
 
 func (x *Unfetched) Reset() {
 	*x = Unfetched{}
-	mi := &file_crawl_proto_msgTypes[6]
+	mi := &file_crawl_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -527,7 +612,7 @@ func (x *Unfetched) String() string {
 func (*Unfetched) ProtoMessage() {}
 
 func (x *Unfetched) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[6]
+	mi := &file_crawl_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -540,7 +625,7 @@ func (x *Unfetched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unfetched.ProtoReflect.Descriptor instead.
 func (*Unfetched) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{6}
+	return file_crawl_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Unfetched) GetJob() []byte {
@@ -568,7 +653,7 @@ type Robots struct {
 
 func (x *Robots) Reset() {
 	*x = Robots{}
-	mi := &file_crawl_proto_msgTypes[7]
+	mi := &file_crawl_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -580,7 +665,7 @@ func (x *Robots) String() string {
 func (*Robots) ProtoMessage() {}
 
 func (x *Robots) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[7]
+	mi := &file_crawl_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -593,7 +678,7 @@ func (x *Robots) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Robots.ProtoReflect.Descriptor instead.
 func (*Robots) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{7}
+	return file_crawl_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Robots) GetOrigin() string {
@@ -635,13 +720,14 @@ type Fetched struct {
 	Text          uint64                 `protobuf:"fixed64,20,opt,name=text,proto3" json:"text,omitempty"`                     // digest of the text of a page, see trap.Page; 0 = none
 	Masked        uint64                 `protobuf:"fixed64,21,opt,name=masked,proto3" json:"masked,omitempty"`                 // the same with digits masked
 	LeftOut       uint32                 `protobuf:"varint,23,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"` // links beyond the limits of a page
+	AskedBy       []byte                 `protobuf:"bytes,28,opt,name=asked_by,json=askedBy,proto3" json:"asked_by,omitempty"`  // of a robots.txt: the URL that was to be fetched
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Fetched) Reset() {
 	*x = Fetched{}
-	mi := &file_crawl_proto_msgTypes[8]
+	mi := &file_crawl_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -653,7 +739,7 @@ func (x *Fetched) String() string {
 func (*Fetched) ProtoMessage() {}
 
 func (x *Fetched) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[8]
+	mi := &file_crawl_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -666,7 +752,7 @@ func (x *Fetched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fetched.ProtoReflect.Descriptor instead.
 func (*Fetched) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{8}
+	return file_crawl_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Fetched) GetJob() []byte {
@@ -823,6 +909,13 @@ func (x *Fetched) GetLeftOut() uint32 {
 	return 0
 }
 
+func (x *Fetched) GetAskedBy() []byte {
+	if x != nil {
+		return x.AskedBy
+	}
+	return nil
+}
+
 // SessionReply answers a Session.
 type SessionReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -838,7 +931,7 @@ type SessionReply struct {
 
 func (x *SessionReply) Reset() {
 	*x = SessionReply{}
-	mi := &file_crawl_proto_msgTypes[9]
+	mi := &file_crawl_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -850,7 +943,7 @@ func (x *SessionReply) String() string {
 func (*SessionReply) ProtoMessage() {}
 
 func (x *SessionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[9]
+	mi := &file_crawl_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -863,7 +956,7 @@ func (x *SessionReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionReply.ProtoReflect.Descriptor instead.
 func (*SessionReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{9}
+	return file_crawl_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SessionReply) GetGrants() []*Grant {
@@ -927,13 +1020,15 @@ type Grant struct {
 	More          bool                   `protobuf:"varint,15,opt,name=more,proto3" json:"more,omitempty"`                                // further URLs are pending
 	GiveBack      bool                   `protobuf:"varint,16,opt,name=give_back,json=giveBack,proto3" json:"give_back,omitempty"`        // finish the window and release: the host will be placed again
 	PacePct       uint32                 `protobuf:"varint,17,opt,name=pace_pct,json=pacePct,proto3" json:"pace_pct,omitempty"`           // the request interval in % of the normal one, for a server that is slow for all workers; 0 = 100
+	Sources       []*Source              `protobuf:"bytes,18,rep,name=sources,proto3" json:"sources,omitempty"`                           // table of the pages that led to the URLs
+	Source        []uint32               `protobuf:"varint,19,rep,packed,name=source,proto3" json:"source,omitempty"`                     // 1 + index into sources; 0: none or unknown
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_crawl_proto_msgTypes[10]
+	mi := &file_crawl_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -945,7 +1040,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[10]
+	mi := &file_crawl_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -958,7 +1053,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{10}
+	return file_crawl_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Grant) GetHost() string {
@@ -1073,6 +1168,20 @@ func (x *Grant) GetPacePct() uint32 {
 	return 0
 }
 
+func (x *Grant) GetSources() []*Source {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+func (x *Grant) GetSource() []uint32 {
+	if x != nil {
+		return x.Source
+	}
+	return nil
+}
+
 // LeaseNote describes the live lease of a host for its next owner during a handoff. Columns as in Grant.
 type LeaseNote struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1090,7 +1199,7 @@ type LeaseNote struct {
 
 func (x *LeaseNote) Reset() {
 	*x = LeaseNote{}
-	mi := &file_crawl_proto_msgTypes[11]
+	mi := &file_crawl_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1102,7 +1211,7 @@ func (x *LeaseNote) String() string {
 func (*LeaseNote) ProtoMessage() {}
 
 func (x *LeaseNote) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[11]
+	mi := &file_crawl_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1115,7 +1224,7 @@ func (x *LeaseNote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseNote.ProtoReflect.Descriptor instead.
 func (*LeaseNote) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{11}
+	return file_crawl_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LeaseNote) GetHost() string {
@@ -1184,7 +1293,7 @@ type Offer struct {
 
 func (x *Offer) Reset() {
 	*x = Offer{}
-	mi := &file_crawl_proto_msgTypes[12]
+	mi := &file_crawl_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1196,7 +1305,7 @@ func (x *Offer) String() string {
 func (*Offer) ProtoMessage() {}
 
 func (x *Offer) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[12]
+	mi := &file_crawl_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1209,7 +1318,7 @@ func (x *Offer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offer.ProtoReflect.Descriptor instead.
 func (*Offer) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{12}
+	return file_crawl_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Offer) GetHosts() []string {
@@ -1228,7 +1337,7 @@ type OfferReply struct {
 
 func (x *OfferReply) Reset() {
 	*x = OfferReply{}
-	mi := &file_crawl_proto_msgTypes[13]
+	mi := &file_crawl_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1240,7 +1349,7 @@ func (x *OfferReply) String() string {
 func (*OfferReply) ProtoMessage() {}
 
 func (x *OfferReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[13]
+	mi := &file_crawl_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1253,7 +1362,7 @@ func (x *OfferReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferReply.ProtoReflect.Descriptor instead.
 func (*OfferReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{13}
+	return file_crawl_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *OfferReply) GetDeclined() []uint32 {
@@ -1274,7 +1383,7 @@ type Vouch struct {
 
 func (x *Vouch) Reset() {
 	*x = Vouch{}
-	mi := &file_crawl_proto_msgTypes[14]
+	mi := &file_crawl_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1286,7 +1395,7 @@ func (x *Vouch) String() string {
 func (*Vouch) ProtoMessage() {}
 
 func (x *Vouch) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[14]
+	mi := &file_crawl_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1299,7 +1408,7 @@ func (x *Vouch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vouch.ProtoReflect.Descriptor instead.
 func (*Vouch) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{14}
+	return file_crawl_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Vouch) GetWorker() []byte {
@@ -1325,7 +1434,7 @@ type VouchReply struct {
 
 func (x *VouchReply) Reset() {
 	*x = VouchReply{}
-	mi := &file_crawl_proto_msgTypes[15]
+	mi := &file_crawl_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1337,7 +1446,7 @@ func (x *VouchReply) String() string {
 func (*VouchReply) ProtoMessage() {}
 
 func (x *VouchReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[15]
+	mi := &file_crawl_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1350,7 +1459,7 @@ func (x *VouchReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VouchReply.ProtoReflect.Descriptor instead.
 func (*VouchReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{15}
+	return file_crawl_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *VouchReply) GetWorked() bool {
@@ -1374,7 +1483,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_crawl_proto_msgTypes[16]
+	mi := &file_crawl_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1386,7 +1495,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[16]
+	mi := &file_crawl_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1399,7 +1508,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{16}
+	return file_crawl_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Probe) GetHost() string {
@@ -1450,7 +1559,7 @@ type ProbeReply struct {
 
 func (x *ProbeReply) Reset() {
 	*x = ProbeReply{}
-	mi := &file_crawl_proto_msgTypes[17]
+	mi := &file_crawl_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1462,7 +1571,7 @@ func (x *ProbeReply) String() string {
 func (*ProbeReply) ProtoMessage() {}
 
 func (x *ProbeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[17]
+	mi := &file_crawl_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1475,7 +1584,7 @@ func (x *ProbeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeReply.ProtoReflect.Descriptor instead.
 func (*ProbeReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{17}
+	return file_crawl_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ProbeReply) GetRttUs() int64 {
@@ -1545,7 +1654,7 @@ type JobSpec struct {
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_crawl_proto_msgTypes[18]
+	mi := &file_crawl_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1557,7 +1666,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[18]
+	mi := &file_crawl_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1570,7 +1679,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{18}
+	return file_crawl_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *JobSpec) GetId() []byte {
@@ -1749,7 +1858,7 @@ type TrapRules struct {
 
 func (x *TrapRules) Reset() {
 	*x = TrapRules{}
-	mi := &file_crawl_proto_msgTypes[19]
+	mi := &file_crawl_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1761,7 +1870,7 @@ func (x *TrapRules) String() string {
 func (*TrapRules) ProtoMessage() {}
 
 func (x *TrapRules) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[19]
+	mi := &file_crawl_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1774,7 +1883,7 @@ func (x *TrapRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrapRules.ProtoReflect.Descriptor instead.
 func (*TrapRules) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{19}
+	return file_crawl_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TrapRules) GetPattern() uint32 {
@@ -1830,7 +1939,7 @@ type HostDepth struct {
 
 func (x *HostDepth) Reset() {
 	*x = HostDepth{}
-	mi := &file_crawl_proto_msgTypes[20]
+	mi := &file_crawl_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1842,7 +1951,7 @@ func (x *HostDepth) String() string {
 func (*HostDepth) ProtoMessage() {}
 
 func (x *HostDepth) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[20]
+	mi := &file_crawl_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1855,7 +1964,7 @@ func (x *HostDepth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostDepth.ProtoReflect.Descriptor instead.
 func (*HostDepth) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{20}
+	return file_crawl_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *HostDepth) GetHost() string {
@@ -1888,7 +1997,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_crawl_proto_msgTypes[21]
+	mi := &file_crawl_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1900,7 +2009,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[21]
+	mi := &file_crawl_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1913,7 +2022,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{21}
+	return file_crawl_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Job) GetSpec() *JobSpec {
@@ -1985,7 +2094,7 @@ type JobRequest struct {
 
 func (x *JobRequest) Reset() {
 	*x = JobRequest{}
-	mi := &file_crawl_proto_msgTypes[22]
+	mi := &file_crawl_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1997,7 +2106,7 @@ func (x *JobRequest) String() string {
 func (*JobRequest) ProtoMessage() {}
 
 func (x *JobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[22]
+	mi := &file_crawl_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2010,7 +2119,7 @@ func (x *JobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRequest.ProtoReflect.Descriptor instead.
 func (*JobRequest) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{22}
+	return file_crawl_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *JobRequest) GetId() []byte {
@@ -2096,7 +2205,7 @@ type JobStanding struct {
 
 func (x *JobStanding) Reset() {
 	*x = JobStanding{}
-	mi := &file_crawl_proto_msgTypes[23]
+	mi := &file_crawl_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2108,7 +2217,7 @@ func (x *JobStanding) String() string {
 func (*JobStanding) ProtoMessage() {}
 
 func (x *JobStanding) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[23]
+	mi := &file_crawl_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2121,7 +2230,7 @@ func (x *JobStanding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStanding.ProtoReflect.Descriptor instead.
 func (*JobStanding) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{23}
+	return file_crawl_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *JobStanding) GetId() []byte {
@@ -2171,7 +2280,7 @@ type Draw struct {
 
 func (x *Draw) Reset() {
 	*x = Draw{}
-	mi := &file_crawl_proto_msgTypes[24]
+	mi := &file_crawl_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2183,7 +2292,7 @@ func (x *Draw) String() string {
 func (*Draw) ProtoMessage() {}
 
 func (x *Draw) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[24]
+	mi := &file_crawl_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2196,7 +2305,7 @@ func (x *Draw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Draw.ProtoReflect.Descriptor instead.
 func (*Draw) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{24}
+	return file_crawl_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Draw) GetPages() uint64 {
@@ -2279,7 +2388,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_crawl_proto_msgTypes[25]
+	mi := &file_crawl_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2291,7 +2400,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[25]
+	mi := &file_crawl_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2304,7 +2413,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{25}
+	return file_crawl_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Account) GetPeer() []byte {
@@ -2377,7 +2486,7 @@ type JobReply struct {
 
 func (x *JobReply) Reset() {
 	*x = JobReply{}
-	mi := &file_crawl_proto_msgTypes[26]
+	mi := &file_crawl_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2389,7 +2498,7 @@ func (x *JobReply) String() string {
 func (*JobReply) ProtoMessage() {}
 
 func (x *JobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[26]
+	mi := &file_crawl_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2402,7 +2511,7 @@ func (x *JobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobReply.ProtoReflect.Descriptor instead.
 func (*JobReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{26}
+	return file_crawl_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *JobReply) GetJobs() []*Job {
@@ -2454,7 +2563,12 @@ const file_crawl_proto_rawDesc = "" +
 	"\vcrawl.proto\x12\rapoidea.crawl\"5\n" +
 	"\x05Epoch\x12\x18\n" +
 	"\acounter\x18\x01 \x01(\x04R\acounter\x12\x12\n" +
-	"\x04peer\x18\x02 \x01(\fR\x04peer\"\xa0\x01\n" +
+	"\x04peer\x18\x02 \x01(\fR\x04peer\"V\n" +
+	"\x06Source\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\fR\x03url\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\fR\x04path\x12\x12\n" +
+	"\x04seed\x18\x03 \x01(\fR\x04seed\x12\x12\n" +
+	"\x04role\x18\x04 \x01(\rR\x04role\"\xed\x01\n" +
 	"\x05Links\x12\x14\n" +
 	"\x05rules\x18\x01 \x01(\rR\x05rules\x12\x17\n" +
 	"\ajob_ids\x18\x02 \x03(\fR\x06jobIds\x12\x10\n" +
@@ -2462,7 +2576,9 @@ const file_crawl_proto_rawDesc = "" +
 	"\x03job\x18\x04 \x03(\rB\x02\x10\x01R\x03job\x12\x18\n" +
 	"\x05depth\x18\x05 \x03(\rB\x02\x10\x01R\x05depth\x12\x12\n" +
 	"\x04hops\x18\x06 \x01(\fR\x04hops\x12\x12\n" +
-	"\x04kind\x18\a \x01(\fR\x04kind\">\n" +
+	"\x04kind\x18\a \x01(\fR\x04kind\x12/\n" +
+	"\asources\x18\b \x03(\v2\x15.apoidea.crawl.SourceR\asources\x12\x1a\n" +
+	"\x06source\x18\t \x03(\rB\x02\x10\x01R\x06source\">\n" +
 	"\n" +
 	"LinksReply\x12\x18\n" +
 	"\x05moved\x18\x01 \x03(\rB\x02\x10\x01R\x05moved\x12\x16\n" +
@@ -2499,7 +2615,7 @@ const file_crawl_proto_rawDesc = "" +
 	"\x04hash\x18\x02 \x01(\x06R\x04hash\"6\n" +
 	"\x06Robots\x12\x16\n" +
 	"\x06origin\x18\x01 \x01(\tR\x06origin\x12\x14\n" +
-	"\x05state\x18\x02 \x01(\fR\x05state\"\xb7\x04\n" +
+	"\x05state\x18\x02 \x01(\fR\x05state\"\xd2\x04\n" +
 	"\aFetched\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\fR\x03job\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\fR\x03url\x12\x14\n" +
@@ -2525,7 +2641,8 @@ const file_crawl_proto_rawDesc = "" +
 	"\x0eretry_after_ms\x18\x13 \x01(\rR\fretryAfterMs\x12\x12\n" +
 	"\x04text\x18\x14 \x01(\x06R\x04text\x12\x16\n" +
 	"\x06masked\x18\x15 \x01(\x06R\x06masked\x12\x19\n" +
-	"\bleft_out\x18\x17 \x01(\rR\aleftOutJ\x04\b\x16\x10\x17J\x04\b\x18\x10\x1c\"\xbe\x01\n" +
+	"\bleft_out\x18\x17 \x01(\rR\aleftOut\x12\x19\n" +
+	"\basked_by\x18\x1c \x01(\fR\aaskedByJ\x04\b\x16\x10\x17J\x04\b\x18\x10\x1c\"\xbe\x01\n" +
 	"\fSessionReply\x12,\n" +
 	"\x06grants\x18\x01 \x03(\v2\x14.apoidea.crawl.GrantR\x06grants\x12\x18\n" +
 	"\arevoked\x18\x02 \x03(\tR\arevoked\x12\x14\n" +
@@ -2533,7 +2650,7 @@ const file_crawl_proto_rawDesc = "" +
 	"\x06ttl_ms\x18\x04 \x01(\rR\x05ttlMs\x12\x18\n" +
 	"\arefused\x18\x05 \x03(\tR\arefused\x12\x1f\n" +
 	"\vnot_renewed\x18\x06 \x03(\tR\n" +
-	"notRenewed\"\xb4\x03\n" +
+	"notRenewed\"\x81\x04\n" +
 	"\x05Grant\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12*\n" +
 	"\x05epoch\x18\x02 \x01(\v2\x14.apoidea.crawl.EpochR\x05epoch\x12\"\n" +
@@ -2551,7 +2668,9 @@ const file_crawl_proto_rawDesc = "" +
 	"\tmax_bytes\x18\x0e \x03(\x04B\x02\x10\x01R\bmaxBytes\x12\x12\n" +
 	"\x04more\x18\x0f \x01(\bR\x04more\x12\x1b\n" +
 	"\tgive_back\x18\x10 \x01(\bR\bgiveBack\x12\x19\n" +
-	"\bpace_pct\x18\x11 \x01(\rR\apacePctJ\x04\b\x05\x10\x06\"\xef\x01\n" +
+	"\bpace_pct\x18\x11 \x01(\rR\apacePct\x12/\n" +
+	"\asources\x18\x12 \x03(\v2\x15.apoidea.crawl.SourceR\asources\x12\x1a\n" +
+	"\x06source\x18\x13 \x03(\rB\x02\x10\x01R\x06sourceJ\x04\b\x05\x10\x06\"\xef\x01\n" +
 	"\tLeaseNote\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x16\n" +
 	"\x06worker\x18\x02 \x01(\fR\x06worker\x12 \n" +
@@ -2706,60 +2825,63 @@ func file_crawl_proto_rawDescGZIP() []byte {
 	return file_crawl_proto_rawDescData
 }
 
-var file_crawl_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_crawl_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_crawl_proto_goTypes = []any{
 	(*Epoch)(nil),        // 0: apoidea.crawl.Epoch
-	(*Links)(nil),        // 1: apoidea.crawl.Links
-	(*LinksReply)(nil),   // 2: apoidea.crawl.LinksReply
-	(*Session)(nil),      // 3: apoidea.crawl.Session
-	(*HostLease)(nil),    // 4: apoidea.crawl.HostLease
-	(*HostWork)(nil),     // 5: apoidea.crawl.HostWork
-	(*Unfetched)(nil),    // 6: apoidea.crawl.Unfetched
-	(*Robots)(nil),       // 7: apoidea.crawl.Robots
-	(*Fetched)(nil),      // 8: apoidea.crawl.Fetched
-	(*SessionReply)(nil), // 9: apoidea.crawl.SessionReply
-	(*Grant)(nil),        // 10: apoidea.crawl.Grant
-	(*LeaseNote)(nil),    // 11: apoidea.crawl.LeaseNote
-	(*Offer)(nil),        // 12: apoidea.crawl.Offer
-	(*OfferReply)(nil),   // 13: apoidea.crawl.OfferReply
-	(*Vouch)(nil),        // 14: apoidea.crawl.Vouch
-	(*VouchReply)(nil),   // 15: apoidea.crawl.VouchReply
-	(*Probe)(nil),        // 16: apoidea.crawl.Probe
-	(*ProbeReply)(nil),   // 17: apoidea.crawl.ProbeReply
-	(*JobSpec)(nil),      // 18: apoidea.crawl.JobSpec
-	(*TrapRules)(nil),    // 19: apoidea.crawl.TrapRules
-	(*HostDepth)(nil),    // 20: apoidea.crawl.HostDepth
-	(*Job)(nil),          // 21: apoidea.crawl.Job
-	(*JobRequest)(nil),   // 22: apoidea.crawl.JobRequest
-	(*JobStanding)(nil),  // 23: apoidea.crawl.JobStanding
-	(*Draw)(nil),         // 24: apoidea.crawl.Draw
-	(*Account)(nil),      // 25: apoidea.crawl.Account
-	(*JobReply)(nil),     // 26: apoidea.crawl.JobReply
+	(*Source)(nil),       // 1: apoidea.crawl.Source
+	(*Links)(nil),        // 2: apoidea.crawl.Links
+	(*LinksReply)(nil),   // 3: apoidea.crawl.LinksReply
+	(*Session)(nil),      // 4: apoidea.crawl.Session
+	(*HostLease)(nil),    // 5: apoidea.crawl.HostLease
+	(*HostWork)(nil),     // 6: apoidea.crawl.HostWork
+	(*Unfetched)(nil),    // 7: apoidea.crawl.Unfetched
+	(*Robots)(nil),       // 8: apoidea.crawl.Robots
+	(*Fetched)(nil),      // 9: apoidea.crawl.Fetched
+	(*SessionReply)(nil), // 10: apoidea.crawl.SessionReply
+	(*Grant)(nil),        // 11: apoidea.crawl.Grant
+	(*LeaseNote)(nil),    // 12: apoidea.crawl.LeaseNote
+	(*Offer)(nil),        // 13: apoidea.crawl.Offer
+	(*OfferReply)(nil),   // 14: apoidea.crawl.OfferReply
+	(*Vouch)(nil),        // 15: apoidea.crawl.Vouch
+	(*VouchReply)(nil),   // 16: apoidea.crawl.VouchReply
+	(*Probe)(nil),        // 17: apoidea.crawl.Probe
+	(*ProbeReply)(nil),   // 18: apoidea.crawl.ProbeReply
+	(*JobSpec)(nil),      // 19: apoidea.crawl.JobSpec
+	(*TrapRules)(nil),    // 20: apoidea.crawl.TrapRules
+	(*HostDepth)(nil),    // 21: apoidea.crawl.HostDepth
+	(*Job)(nil),          // 22: apoidea.crawl.Job
+	(*JobRequest)(nil),   // 23: apoidea.crawl.JobRequest
+	(*JobStanding)(nil),  // 24: apoidea.crawl.JobStanding
+	(*Draw)(nil),         // 25: apoidea.crawl.Draw
+	(*Account)(nil),      // 26: apoidea.crawl.Account
+	(*JobReply)(nil),     // 27: apoidea.crawl.JobReply
 }
 var file_crawl_proto_depIdxs = []int32{
-	5,  // 0: apoidea.crawl.Session.hosts:type_name -> apoidea.crawl.HostWork
-	4,  // 1: apoidea.crawl.Session.held:type_name -> apoidea.crawl.HostLease
-	0,  // 2: apoidea.crawl.HostLease.epoch:type_name -> apoidea.crawl.Epoch
-	0,  // 3: apoidea.crawl.HostWork.epoch:type_name -> apoidea.crawl.Epoch
-	7,  // 4: apoidea.crawl.HostWork.robots:type_name -> apoidea.crawl.Robots
-	8,  // 5: apoidea.crawl.HostWork.fetched:type_name -> apoidea.crawl.Fetched
-	6,  // 6: apoidea.crawl.HostWork.returned:type_name -> apoidea.crawl.Unfetched
-	10, // 7: apoidea.crawl.SessionReply.grants:type_name -> apoidea.crawl.Grant
-	0,  // 8: apoidea.crawl.Grant.epoch:type_name -> apoidea.crawl.Epoch
-	0,  // 9: apoidea.crawl.LeaseNote.epoch:type_name -> apoidea.crawl.Epoch
-	20, // 10: apoidea.crawl.JobSpec.host_depths:type_name -> apoidea.crawl.HostDepth
-	19, // 11: apoidea.crawl.JobSpec.trap_rules:type_name -> apoidea.crawl.TrapRules
-	18, // 12: apoidea.crawl.Job.spec:type_name -> apoidea.crawl.JobSpec
-	25, // 13: apoidea.crawl.Job.accounts:type_name -> apoidea.crawl.Account
-	18, // 14: apoidea.crawl.JobRequest.post:type_name -> apoidea.crawl.JobSpec
-	24, // 15: apoidea.crawl.JobRequest.draw:type_name -> apoidea.crawl.Draw
-	21, // 16: apoidea.crawl.JobReply.jobs:type_name -> apoidea.crawl.Job
-	23, // 17: apoidea.crawl.JobReply.standings:type_name -> apoidea.crawl.JobStanding
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	1,  // 0: apoidea.crawl.Links.sources:type_name -> apoidea.crawl.Source
+	6,  // 1: apoidea.crawl.Session.hosts:type_name -> apoidea.crawl.HostWork
+	5,  // 2: apoidea.crawl.Session.held:type_name -> apoidea.crawl.HostLease
+	0,  // 3: apoidea.crawl.HostLease.epoch:type_name -> apoidea.crawl.Epoch
+	0,  // 4: apoidea.crawl.HostWork.epoch:type_name -> apoidea.crawl.Epoch
+	8,  // 5: apoidea.crawl.HostWork.robots:type_name -> apoidea.crawl.Robots
+	9,  // 6: apoidea.crawl.HostWork.fetched:type_name -> apoidea.crawl.Fetched
+	7,  // 7: apoidea.crawl.HostWork.returned:type_name -> apoidea.crawl.Unfetched
+	11, // 8: apoidea.crawl.SessionReply.grants:type_name -> apoidea.crawl.Grant
+	0,  // 9: apoidea.crawl.Grant.epoch:type_name -> apoidea.crawl.Epoch
+	1,  // 10: apoidea.crawl.Grant.sources:type_name -> apoidea.crawl.Source
+	0,  // 11: apoidea.crawl.LeaseNote.epoch:type_name -> apoidea.crawl.Epoch
+	21, // 12: apoidea.crawl.JobSpec.host_depths:type_name -> apoidea.crawl.HostDepth
+	20, // 13: apoidea.crawl.JobSpec.trap_rules:type_name -> apoidea.crawl.TrapRules
+	19, // 14: apoidea.crawl.Job.spec:type_name -> apoidea.crawl.JobSpec
+	26, // 15: apoidea.crawl.Job.accounts:type_name -> apoidea.crawl.Account
+	19, // 16: apoidea.crawl.JobRequest.post:type_name -> apoidea.crawl.JobSpec
+	25, // 17: apoidea.crawl.JobRequest.draw:type_name -> apoidea.crawl.Draw
+	22, // 18: apoidea.crawl.JobReply.jobs:type_name -> apoidea.crawl.Job
+	24, // 19: apoidea.crawl.JobReply.standings:type_name -> apoidea.crawl.JobStanding
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_crawl_proto_init() }
@@ -2773,7 +2895,7 @@ func file_crawl_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crawl_proto_rawDesc), len(file_crawl_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

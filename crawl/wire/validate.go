@@ -66,6 +66,8 @@ func (m *Fetched) Validate() error {
 		return fmt.Errorf("fetched: record ID of %d bytes", len(m.GetRecordId()))
 	case m.GetLeftOut() > MaxLeftOut:
 		return fmt.Errorf("fetched: %d links left out, at most %d", m.GetLeftOut(), MaxLeftOut)
+	case len(m.GetAskedBy()) > link.MaxURL:
+		return fmt.Errorf("fetched: asked_by of %d bytes", len(m.GetAskedBy()))
 	}
 	for _, url := range m.GetLinks() {
 		if len(url) == 0 || len(url) > link.MaxURL {
@@ -131,7 +133,7 @@ func (m *LeaseNote) Validate() error {
 func (m *Grant) Validate() error {
 	n := len(m.GetUrl())
 	if err := errors.Join(host(m.GetHost()), epoch(m.GetEpoch()), addrs(m.GetAddrs()),
-		text("back-off", m.GetBackoffReason()), table(m.GetJobIds(), m.GetUrl(), m.GetJob(), m.GetHops(), m.GetKind())); err != nil {
+		text("back-off", m.GetBackoffReason()), table(m.GetJobIds(), m.GetUrl(), m.GetJob(), m.GetHops(), m.GetKind()), sources(m.GetSources(), m.GetSource(), n)); err != nil {
 		return fmt.Errorf("grant: %w", err)
 	}
 	if m.GetPacePct() > MaxPacePct {

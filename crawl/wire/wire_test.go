@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -32,6 +33,15 @@ func fetched(change func(*wire.Fetched)) *wire.Session {
 	f := &wire.Fetched{Job: id, Url: []byte("http://a.example/"), Digest: make([]byte, 32), RecordId: make([]byte, 16)}
 	change(f)
 	return &wire.Session{Hosts: []*wire.HostWork{{Host: "a.example", Fetched: []*wire.Fetched{f}}}}
+}
+
+func sourced(change func(*wire.Links)) *wire.Links {
+	m := &wire.Links{
+		JobIds: [][]byte{id}, Url: urls(2, "http://a.example/"), Source: []uint32{0, 1},
+		Sources: []*wire.Source{{Url: []byte("http://b.example/"), Path: []byte("LR"), Seed: []byte("http://c.example/"), Role: 1}},
+	}
+	change(m)
+	return m
 }
 
 func note(change func(*wire.LeaseNote)) *wire.LeaseNote {
@@ -69,6 +79,21 @@ func TestValidate(t *testing.T) {
 		{"unknown kind", &wire.Links{JobIds: ids, Url: urls(1, url), Kind: []byte{200}}, false},
 		{"empty URL", &wire.Links{JobIds: ids, Url: urls(1, "")}, false},
 		{"long URL", &wire.Links{JobIds: ids, Url: urls(1, long)}, false},
+
+		{"links with sources", sourced(func(*wire.Links) {}), true},
+		{"source beyond table", sourced(func(m *wire.Links) { m.Source[1] = 2 }), false},
+		{"source beyond an int of 32 bits", sourced(func(m *wire.Links) { m.Source[1] = 1 << 31 }), false},
+		{"short column of sources", sourced(func(m *wire.Links) { m.Source = m.GetSource()[:1] }), false},
+		{"more sources than links", sourced(func(m *wire.Links) { m.Sources = slices.Repeat(m.GetSources(), 3) }), false},
+		{"source without a URL", sourced(func(m *wire.Links) { m.Sources[0].Url = nil }), false},
+		{"source: long URL", sourced(func(m *wire.Links) { m.Sources[0].Url = make([]byte, link.MaxSource+1) }), false},
+		{"source: long seed", sourced(func(m *wire.Links) { m.Sources[0].Seed = make([]byte, link.MaxSource+1) }), false},
+		{"source: long path", sourced(func(m *wire.Links) { m.Sources[0].Path = bytes.Repeat([]byte("L"), link.MaxPath+1) }), false},
+		{"source: letters", sourced(func(m *wire.Links) { m.Sources[0].Path = []byte("L\nL") }), false},
+		{"source: unknown role", sourced(func(m *wire.Links) { m.Sources[0].Role = uint32(link.RoleRedirect) + 1 }), false},
+		{"grant: source beyond table", &wire.SessionReply{Grants: []*wire.Grant{{Host: "a", JobIds: ids, Url: urls(1, url), Source: []uint32{1}}}}, false},
+		{"grant: source", &wire.SessionReply{Grants: []*wire.Grant{{Host: "a", JobIds: ids, Url: urls(1, url), Sources: sourced(func(*wire.Links) {}).GetSources(), Source: []uint32{1}}}}, true},
+		{"fetched: asked by", fetched(func(f *wire.Fetched) { f.AskedBy = make([]byte, link.MaxURL+1) }), false},
 
 		{"session", fetched(func(*wire.Fetched) {}), true},
 		{"fetched with links", fetched(func(f *wire.Fetched) { f.Links, f.LinkKind = urls(2, url), []byte{0, 1} }), true},
@@ -162,6 +187,10 @@ func FuzzValidate(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(uint8(0), seed)
+	if seed, err = proto.Marshal(sourced(func(*wire.Links) {})); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(uint8(0), seed)
 	if seed, err = proto.Marshal(note(func(*wire.LeaseNote) {})); err != nil {
 		f.Fatal(err)
 	}
@@ -172,7 +201,13 @@ func FuzzValidate(f *testing.F) {
 		if proto.Unmarshal(raw, m) != nil || m.Validate() != nil {
 			return
 		}
+		if r, ok := m.(*wire.SessionReply); ok {
+			for _, g := range r.GetGrants() {
+				checkSources(t, wire.SourcesOf(g, false), len(g.GetUrl()), false)
+			}
+		}
 		if l, ok := m.(*wire.Links); ok {
+			checkSources(t, wire.SourcesOf(l, true), len(l.GetUrl()), true)
 			for i := range l.GetUrl() {
 				if len(l.GetJob()) > 0 {
 					_ = l.GetJobIds()[l.GetJob()[i]]
@@ -188,6 +223,54 @@ func FuzzValidate(f *testing.F) {
 			}
 		}
 	})
+}
+
+// checkSources checks that the sources of n URLs are valid, and those of links canonical.
+func checkSources(t *testing.T, list wire.Sources, n int, canonical bool) {
+	for i := range n {
+		if from := list.Of(i); from != nil && from.URL != "" && (!from.Valid() || canonical && !from.Canonical()) {
+			t.Errorf("source %+v", *from)
+		}
+	}
+}
+
+// TestSourceTable checks that neighbors share a source, and that a table has a limit.
+func TestSourceTable(t *testing.T) {
+	a, b := &link.Source{URL: "http://a.example/", Seed: "http://a.example/"}, &link.Source{URL: "http://b.example/", Path: "LR", Seed: "http://a.example/", Role: link.RoleRedirect}
+	again := *a
+	added := []*link.Source{a, a, nil, &again, b, {}, b, a}
+	wanted := []*link.Source{a, a, nil, a, b, nil, b, a}
+	var table wire.SourceTable
+	for _, from := range added {
+		table.Add(from)
+	}
+	m := &wire.Links{JobIds: [][]byte{id}, Url: urls(len(added), "http://d.example/")}
+	m.Sources, m.Source = table.Columns()
+	if err := m.Validate(); err != nil || len(m.GetSources()) != 3 {
+		t.Fatalf("%v, sources %v, want a, b and a", err, m.GetSources())
+	}
+	got := wire.SourcesOf(m, true)
+	for i, want := range wanted {
+		if from := got.Of(i); (from == nil) != (want == nil) || from != nil && *from != *want {
+			t.Errorf("source of URL %d is %v, want %v", i, from, want)
+		}
+	}
+	m.Sources[0].Url = []byte("http://a.example/\nvia: x")
+	if got = wire.SourcesOf(m, true); got.Of(0).URL != "" || got.Of(4).URL == "" {
+		t.Error("a source with a URL that is not canonical is accepted, or others are not")
+	}
+	none := wire.SourceTable{}
+	none.Add(nil)
+	if sources, column := none.Columns(); sources != nil || column != nil {
+		t.Error("a column without sources is not omitted")
+	}
+	var full wire.SourceTable
+	for i := range 1000 {
+		full.Add(&link.Source{URL: fmt.Sprintf("http://c.example/%d%s", i, strings.Repeat("x", 1000))})
+	}
+	if sources, column := full.Columns(); len(sources) < 500 || len(sources) > wire.MaxSourceBytes/1000 || column[0] != 1 || column[999] != 0 {
+		t.Errorf("%d sources of 1,000 bytes, the last URL has source %d", len(sources), column[999])
+	}
 }
 
 func kinds() []message {

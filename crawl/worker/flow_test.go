@@ -345,6 +345,32 @@ func TestSitemaps(t *testing.T) {
 	}
 }
 
+// TestExchangesHaveProvenance checks the job, outcome, source, hop path and seed of archived pages.
+func TestExchangesHaveProvenance(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		const seed, page, moved, sitemap, listed = "http://a.example/", "http://a.example/page", "http://a.example/moved", "http://a.example/map.xml", "http://a.example/listed"
+		x := newWorld(t, fixed(map[string]string{
+			"/": "<a href=page>", "/page": "redirect /moved", "/robots.txt": "Sitemap: /map.xml", "/moved": "<a href=/>moved", "/listed": "listed",
+			"/map.xml": "Content-Type: application/xml|<urlset><url><loc>http://a.example/listed</loc></url></urlset>",
+		}), []string{seed})
+		x.crawl()
+		want := map[string][4]string{
+			seed: {"", "", seed, "ok"}, page: {seed, "L", seed, "redirect"}, moved: {page, "LR", seed, "ok"},
+			sitemap: {"http://a.example/robots.txt", "PM", seed, "ok"}, listed: {sitemap, "PMM", seed, "ok"},
+		}
+		for i := range x.archive.saved {
+			e := &x.archive.saved[i]
+			if got := [4]string{e.Via, e.HopPath, e.Seed, e.Outcome}; got != want[e.URL] || e.Job != x.spec.ID {
+				t.Errorf("%s of job %s: via, path, seed and outcome are %q, want %q", e.URL, e.Job, got, want[e.URL])
+			}
+			delete(want, e.URL)
+		}
+		if len(want) > 0 {
+			t.Errorf("not archived: %v", want)
+		}
+	})
+}
+
 // TestLargeSitemap: a sitemap may be larger than any other body, up to the bound of its protocol;
 // of one beyond that the beginning counts.
 func TestLargeSitemap(t *testing.T) {

@@ -47,6 +47,7 @@ type testHost struct {
 	moved     bool
 	give      bool
 	tries     map[string]int
+	from      map[string]*link.Source // of URLs
 }
 
 type testURL struct {
@@ -69,7 +70,7 @@ func (o *testOwner) host(name string) *testHost {
 	if h == nil {
 		h = &testHost{
 			out: make(map[string]testURL), seen: make(map[string]bool), done: make(map[string]*wire.Fetched),
-			tries: make(map[string]int),
+			tries: make(map[string]int), from: make(map[string]*link.Source),
 		}
 		o.hosts[name] = h
 	}
@@ -190,7 +191,9 @@ func (o *testOwner) grant(name string, h *testHost, n int, first bool, reply *wi
 	if h.give {
 		n = 0
 	}
+	var sources wire.SourceTable
 	for _, u := range h.pending[:n] {
+		sources.Add(h.from[u.url])
 		h.out[u.url] = u
 		g.Url = append(g.Url, []byte(u.url))
 		g.Job = append(g.Job, 0)
@@ -200,6 +203,7 @@ func (o *testOwner) grant(name string, h *testHost, n int, first bool, reply *wi
 		g.Tries = append(g.Tries, byte(h.tries[u.url])) // a handful
 		g.MaxBytes = append(g.MaxBytes, o.x.maxBytes)
 	}
+	g.Sources, g.Source = sources.Columns()
 	h.pending = slices.Clone(h.pending[n:])
 	g.More = len(h.pending) > 0
 	reply.Grants = append(reply.Grants, g)
@@ -226,6 +230,7 @@ func (o *testOwner) report(h *testHost, f *wire.Fetched) {
 		}
 		h.done[url] = f
 	}
+	from := h.source(url, f)
 	for i, raw := range f.GetLinks() {
 		target := string(raw)
 		kind := link.KindPage
@@ -241,6 +246,29 @@ func (o *testOwner) report(h *testHost, f *wire.Fetched) {
 		if hops > wire.MaxRedirects {
 			continue
 		}
-		o.x.ownerOf(link.Host(target)).add(target, depth, hops, kind)
+		to := o.x.ownerOf(link.Host(target))
+		to.add(target, depth, hops, kind)
+		if known := to.host(link.Host(target)).from; known[target] == nil && depth+uint32(hops)+uint32(kind) > 0 {
+			known[target] = from
+		}
 	}
+}
+
+// source is the page of a report as the source of its links.
+func (h *testHost) source(url string, f *wire.Fetched) *link.Source {
+	s := &link.Source{URL: url}
+	if by := string(f.GetAskedBy()); by != "" {
+		asker := link.Source{URL: by}
+		_, asker.Path, asker.Seed = link.Provenance(h.from[by], by, link.KindPage, f.GetDepth(), 0)
+		s.Path, s.Seed = asker.PathTo(link.KindRobots), asker.Seed
+		return s
+	}
+	_, s.Path, s.Seed = link.Provenance(h.from[url], url, link.Kind(f.GetKind()), f.GetDepth(), uint8(f.GetHops()))
+	switch {
+	case f.GetOutcome() == uint32(link.OutcomeRedirect):
+		s.Role = link.RoleRedirect
+	case f.GetKind() == uint32(link.KindSitemap):
+		s.Role = link.RoleSitemap
+	}
+	return s
 }

@@ -269,7 +269,7 @@ func (g *ground) RoundTrip(p peer.ID) time.Duration { return g.trips.of(p) }
 
 // wireVersion is the version of every service. Protocol negotiation rejects another major version.
 // It grows with storage.Format, since peers send each other stored records.
-const wireVersion = "4.0.0"
+const wireVersion = "5.0.0"
 
 // services maps service names to protocols.
 type services struct{ *ground }

@@ -526,17 +526,20 @@ type URLLine struct {
 	Status  int    `json:"status,omitempty"` // HTTP status; 0 without a response
 	// Redirect is the target of a redirect; empty if longer than 1,024 bytes.
 	Redirect string `json:"redirect,omitempty"`
-	Detail   string `json:"detail,omitempty"`   // of a failure, for people
-	Depth    uint32 `json:"depth"`              // links from a seed
-	Hops     uint8  `json:"hops,omitempty"`     // redirects followed
-	Via      string `json:"via,omitempty"`      // URL of the page that led to it first
-	HopPath  string `json:"hop_path,omitempty"` // a letter for each hop from the seed
-	Seed     string `json:"seed,omitempty"`     // URL of the seed
-	Kind     string `json:"kind"`               // page, sitemap, requisite or robots
-	Tries    uint8  `json:"tries,omitempty"`    // failed tries
-	Digest   string `json:"digest,omitempty"`   // of the body: sha256: and hex
-	Size     uint64 `json:"size,omitempty"`     // bytes of the body
-	MIME     string `json:"mime,omitempty"`     // type of the body, without parameters
+	Detail   string `json:"detail,omitempty"` // of a failure, for people
+	Depth    uint32 `json:"depth"`            // links from a seed
+	Hops     uint8  `json:"hops,omitempty"`   // redirects followed
+	Kind     string `json:"kind"`             // page, sitemap, requisite or robots
+	// Via is the URL of the page that first led to it. HopPath has a letter for each hop from Seed: L
+	// link, E page requisite, R redirect, M sitemap, P robots.txt; of more than 50, the number of
+	// those omitted, "+" and the last 50. A seed has neither. All are empty if unknown.
+	Via     string `json:"via,omitempty"`
+	HopPath string `json:"hop_path,omitempty"`
+	Seed    string `json:"seed,omitempty"`
+	Tries   uint8  `json:"tries,omitempty"`  // failed tries
+	Digest  string `json:"digest,omitempty"` // of the body: sha256: and hex
+	Size    uint64 `json:"size,omitempty"`   // bytes of the body
+	MIME    string `json:"mime,omitempty"`   // type of the body, without parameters
 	// ETag and LastModified are unmodified header fields of the response.
 	ETag         string `json:"etag,omitempty"`
 	LastModified string `json:"last_modified,omitempty"` // see ETag

@@ -45,6 +45,33 @@ type page struct {
 	location  string // target of a redirect
 	outlinks  []string
 	counts    pages.LinkCounts // of the kinds of outlinks
+	// via, path and seed are its provenance, as in the metadata.
+	via, path, seed string
+}
+
+// source returns the page that led to a page; nil: none, or unknown.
+func (p *page) source() *link.Source {
+	s := &link.Source{URL: p.via, Seed: p.seed}
+	if last := len(p.path) - 1; last >= 0 {
+		s.Path, s.Role = p.path[:last], map[byte]link.Role{'R': link.RoleRedirect, 'M': link.RoleSitemap}[p.path[last]]
+	}
+	return usable(s)
+}
+
+// asSource returns a page as the source of its links; nil if its own is unknown.
+func (p *page) asSource() *link.Source {
+	s := &link.Source{URL: p.url, Path: p.path, Seed: p.seed}
+	if p.outcome() == link.OutcomeRedirect {
+		s.Role = link.RoleRedirect
+	}
+	return usable(s)
+}
+
+func usable(s *link.Source) *link.Source {
+	if s.Seed == "" || !s.Valid() || !s.Canonical() {
+		return nil
+	}
+	return s
 }
 
 // outcome returns the outcome as the worker reported it.
@@ -193,9 +220,16 @@ func (r *pageReader) metadata(rec *warc.Record) error {
 			r.page.outlinks = append(r.page.outlinks, value)
 		case crawling.LinkCountsField:
 			r.page.counts, _ = pages.ParseLinkCounts(value)
-		case "hopsFromSeed":
-			n, _ := strconv.ParseUint(value, 10, 32)
-			r.page.depth = uint32(n)
+		case "via":
+			r.page.via = value
+		case "seed":
+			r.page.seed = value
+		case crawling.DepthField, "hopsFromSeed": // the latter is the depth in files of an earlier version
+			if n, err := strconv.ParseUint(value, 10, 32); err == nil {
+				r.page.depth = uint32(n)
+			} else {
+				r.page.path = value
+			}
 		}
 	}
 	return rec.Skip()
@@ -255,7 +289,7 @@ func (d *draft) restoreJobs() error {
 		for i, url := range j.spec.Seeds {
 			seeds[i].url = url
 		}
-		if err := d.admit(id, seeds); err != nil {
+		if err := d.admit(id, seeds, nil); err != nil {
 			return err
 		}
 	}
@@ -281,28 +315,31 @@ func (d *draft) page(p *page) (restored int64, err error) {
 		for _, id := range d.jobsOf(p, fates) {
 			depths[id] = p.depth
 			restored++
-			if err := d.step(func() error { return d.owner.Import(outcome(id, p.final(string(d.self)))) }); err != nil {
+			if err := d.step(func() error { return d.owner.Import(outcome(id, p.final(string(d.self)), p.source())) }); err != nil {
 				return restored, err
 			}
 		}
 	}
 	for id, depth := range depths {
-		if err := d.admit(id, p.found(depth)); err != nil {
+		if err := d.admit(id, p.found(depth), p.asSource()); err != nil {
 			return restored, err
 		}
 	}
 	return restored, nil
 }
 
-// outcome returns the records of a URL's outcome, and of its host.
-func outcome(id job.ID, f *owner.Final) []kv.Record {
+// outcome returns the records of a URL's outcome, of its host, and of its source, which may be nil.
+func outcome(id job.ID, f *owner.Final, from *link.Source) []kv.Record {
 	name := link.Host(f.URL)
 	pos := ring.PosOf(ring.HostKey(name))
 	host, entry := ondisk.Host{Name: name}, ondisk.Entry{Done: true, Final: *f}
-	return []kv.Record{
-		{Key: ondisk.HostKey(pos), Value: host.Encode()},
-		{Key: ondisk.EntryKey(pos, id, link.Hash(id, f.URL)), Value: entry.Encode()},
+	list := []kv.Record{{Key: ondisk.HostKey(pos), Value: host.Encode()}}
+	if from != nil {
+		value := ondisk.EncodeSource(from)
+		entry.Final.Via = ondisk.SourceHash(id, value)
+		list = append(list, kv.Record{Key: ondisk.SourceKey(pos, id, entry.Final.Via), Value: value})
 	}
+	return append(list, kv.Record{Key: ondisk.EntryKey(pos, id, link.Hash(id, f.URL)), Value: entry.Encode()})
 }
 
 // jobsOf returns the jobs of a page without an outcome: those where it is pending, else those that
@@ -344,14 +381,17 @@ type foundLink struct {
 	kind  link.Kind
 }
 
-// admit processes links as those of another owner.
-func (d *draft) admit(id job.ID, list []foundLink) error {
+// admit processes links of a page, nil if it is unknown, as those of another owner.
+func (d *draft) admit(id job.ID, list []foundLink, from *link.Source) error {
 	for part := range slices.Chunk(list, atOnce) {
 		m := &wire.Links{Rules: link.RulesVersion, JobIds: [][]byte{id[:]}}
+		var sources wire.SourceTable
 		for _, l := range part {
+			sources.Add(from)
 			m.Url, m.Job = append(m.Url, []byte(l.url)), append(m.Job, 0)
 			m.Depth, m.Kind = append(m.Depth, l.depth), append(m.Kind, byte(l.kind))
 		}
+		m.Sources, m.Source = sources.Columns()
 		if err := d.step(func() error {
 			d.owner.Links(m)
 			return nil

@@ -99,7 +99,7 @@ func crawled(t *testing.T) string {
 		m, err := enc.Exchange(&warc.Exchange{
 			URL: urlOf(i), Date: at, ResponseHead: []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"), Body: body, PayloadDigest: sha256.Sum256(body),
 			Outlinks: []string{urlOf(i + 1), "http://trap.example/"},
-			Fields:   []warc.Field{{Name: "hopsFromSeed", Value: fmt.Sprint(i)}, {Name: crawling.LinkCountsField, Value: pages.LinkCounts{Pages: 1, Unfollowed: 1}.String()}},
+			Fields:   append(provenance(i), warc.Field{Name: crawling.DepthField, Value: fmt.Sprint(i)}, warc.Field{Name: crawling.LinkCountsField, Value: pages.LinkCounts{Pages: 1, Unfollowed: 1}.String()}),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -113,11 +113,11 @@ func crawled(t *testing.T) string {
 			URL: urlOf(i), Outcome: link.OutcomeOK, Status: 200, Depth: uint32(i), FetchedMs: at.UnixMilli(), Size: uint64(len(body)),
 			Digest: digest[:], RecordID: ref.RecordID[:], Holder: string(self), MIME: "text/html",
 		}
-		if err := o.Import(outcome(spec.ID, f)); err != nil {
+		if err := o.Import(outcome(spec.ID, f, nil)); err != nil {
 			t.Fatal(err)
 		}
 		if i == sitePages-1 {
-			if err := o.Import(outcome(spec.ID, &owner.Final{URL: urlOf(sitePages), Depth: sitePages})); err != nil || !o.Reopen(spec.ID, urlOf(sitePages)) {
+			if err := o.Import(outcome(spec.ID, &owner.Final{URL: urlOf(sitePages), Depth: sitePages}, nil)); err != nil || !o.Reopen(spec.ID, urlOf(sitePages)) {
 				t.Fatal(err)
 			}
 		}
@@ -132,6 +132,49 @@ func crawled(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// provenance is how a page of the site was found, as the archive has it.
+func provenance(i int) (list []warc.Field) {
+	if i > 0 {
+		list = []warc.Field{{Name: "via", Value: urlOf(i - 1)}, {Name: "hopsFromSeed", Value: pathOf(i)}}
+	}
+	return append(list, warc.Field{Name: "seed", Value: urlOf(0)})
+}
+
+// pathOf is the hop path of a page.
+func pathOf(i int) string {
+	from := link.Source{Seed: urlOf(0)}
+	for range i {
+		from.Path = from.PathTo(link.KindPage)
+	}
+	return from.Path
+}
+
+// TestProvenanceIsRestored: without the database, the archive has how its pages were found.
+func TestProvenanceIsRestored(t *testing.T) {
+	dir := crawled(t)
+	remove(t, filepath.Join(dir, "db"), glob(t, dir, "archive/*.warc.gz")[0])
+	if _, err := Run(t.Context(), dir, noProgress, false); err != nil {
+		t.Fatal(err)
+	}
+	store, err := storage.Open(filepath.Join(dir, "db"), storage.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	hosts, n := store.Keyspace(storage.KeyspaceHosts), 0
+	sources := ondisk.NewSources(hosts.Get)
+	if _, err := ondisk.URLsIn(hosts, nil, 1<<20, func(id job.ID, f *ondisk.Final) {
+		from := sources.Of(ring.PosOf(ring.HostKey(link.Host(f.URL))), id, f.Via)
+		via, path, seed := link.Provenance(from, f.URL, f.Kind, f.Depth, f.Hops)
+		if i := int(f.Depth); seed != urlOf(0) || path != pathOf(i) || i > 0 && via != urlOf(i-1) {
+			t.Errorf("page %d: via %q, path %q, seed %q", i, via, path, seed)
+		}
+		n++
+	}); err != nil || n == 0 {
+		t.Fatalf("%d pages are restored: %v", n, err)
+	}
 }
 
 // fates are how many URLs are done and how many wait.

@@ -289,11 +289,11 @@ func ScanIndex(r io.Reader, each func(l *IndexLine) error) error {
 }
 
 // lineObject has the values of the JSON object of a line, by lineKeys.
-type lineObject [16]string
+type lineObject [17]string
 
 var lineKeys = map[string]int{
 	"url": 0, "mime": 1, "status": 2, "digest": 3, "length": 4, "offset": 5, "filename": 6, "job": 7, "outcome": 8, "via": 9, "hops": 10, "seed": 11,
-	"charset": 12, "redirect": 13, "truncated": 14, "ms": 15,
+	"charset": 12, "redirect": 13, "truncated": 14, "ms": 15, "depth": 16,
 }
 
 // unmarshal reads any object; values that are not strings are left out.
@@ -368,7 +368,7 @@ func parseLine(line string) (IndexLine, bool) {
 	return IndexLine{
 		URL: o[0], MIME: o[1], Status: o[2], Digest: o[3], Date: date, Offset: offset, Length: length, File: o[6], Key: key,
 		Details:    Details{Charset: o[12], Redirect: o[13], Truncated: o[14]},
-		Provenance: Provenance{Job: o[7], Outcome: o[8], Via: o[9], HopPath: o[10], Seed: o[11], FetchMs: o[15]},
+		Provenance: Provenance{Job: o[7], Outcome: o[8], Via: o[9], HopPath: o[10], Seed: o[11], FetchMs: o[15], Depth: o[16]},
 	}, true
 }
 

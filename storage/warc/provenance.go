@@ -13,6 +13,7 @@ type Provenance struct {
 	HopPath string // a letter for each hop from the seed, such as L for a link and R for a redirect
 	Seed    string // URL
 	FetchMs string // duration of the fetch in milliseconds
+	Depth   string // links from a seed, in decimal
 }
 
 // maxProvenance limits the bytes of a metadata record that are read for its provenance, which comes
@@ -25,10 +26,10 @@ type provenanceField struct {
 	value     *string
 }
 
-func (p *Provenance) fields() [6]provenanceField {
+func (p *Provenance) fields() [7]provenanceField {
 	return [...]provenanceField{
 		{"job", "job", &p.Job}, {"outcome", "outcome", &p.Outcome}, {"via", "via", &p.Via}, {"hopsFromSeed", "hops", &p.HopPath}, {"seed", "seed", &p.Seed},
-		{"fetchTimeMs", "ms", &p.FetchMs},
+		{"fetchTimeMs", "ms", &p.FetchMs}, {"depth", "depth", &p.Depth},
 	}
 }
 

@@ -238,7 +238,8 @@ func warcinfo(c Config, name string, now time.Time) []byte {
 		{"software", c.Software},
 		{"format", "WARC File Format 1.1"},
 		{"conformsTo", "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"},
-		{"robots", "classic"},
+		{"robots", "classic"}, // robots.txt is obeyed; the standard has no other value
+		{"http-header-user-agent", c.UserAgent},
 		{"hostname", c.Hostname},
 		{"operator", c.Operator},
 		{"isPartOf", c.Prefix},

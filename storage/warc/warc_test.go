@@ -17,7 +17,7 @@ import (
 var testTime = time.Date(2026, 3, 1, 12, 30, 45, 678_000_000, time.UTC)
 
 func testConfig(c Compression) Config {
-	return Config{Compression: c, Peer: "peer1", Software: "apoidea/test", Operator: "nobody", Now: func() time.Time { return testTime }}
+	return Config{Compression: c, Peer: "peer1", Software: "apoidea/test", Operator: "nobody", Hostname: "crawler.example", UserAgent: "apoidea/test (+nobody)", Now: func() time.Time { return testTime }}
 }
 
 // page returns an exchange whose body is of that many bytes.
@@ -131,8 +131,12 @@ func TestWrittenIsRead(t *testing.T) {
 			if got := recs[2].Get("warc-concurrent-to"); got != "<"+refs[0].RecordID.String()+">" {
 				t.Errorf("the request is concurrent to %q", got)
 			}
-			if info := string(recs[0].block); !strings.Contains(info, "software: apoidea/test\r\n") || !strings.Contains(info, "operator: nobody\r\n") {
-				t.Errorf("warcinfo %q", info)
+			for _, field := range []string{
+				"software: apoidea/test", "operator: nobody", "hostname: crawler.example", "http-header-user-agent: apoidea/test (+nobody)", "robots: classic", "format: WARC File Format 1.1",
+			} {
+				if info := string(recs[0].block); !strings.Contains(info, field+"\r\n") {
+					t.Errorf("warcinfo %q, without %q", info, field)
+				}
 			}
 		})
 	}

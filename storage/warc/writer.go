@@ -37,9 +37,9 @@ type Config struct {
 	// Peer is the end of each file name: a short ID of the peer, so that several peers can share a
 	// directory.
 	Peer string
-	// Software, Operator and Hostname are fields of the warcinfo record, unless empty: the program
-	// with its version, and contact data.
-	Software, Operator, Hostname string
+	// Software, Operator, Hostname and UserAgent are fields of the warcinfo record, unless empty: the
+	// program with its version, contact data, the machine, and the User-Agent of requests.
+	Software, Operator, Hostname, UserAgent string
 	// Found, if not nil, is called by Open with each complete response in the files that a crash left
 	// open, and its location.
 	Found func(e Entry, at Ref)

@@ -19,6 +19,8 @@ type Step struct {
 	Specs  Jobs
 	Buf    *ondisk.Buffer
 	Ledger *ledger.Ledger
+	// Sources reads the sources of URLs.
+	Sources *ondisk.Sources
 
 	Now, Start int64       // Unix ms
 	Read       int64       // Unix ms: all input that arrived before is processed

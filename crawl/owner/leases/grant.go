@@ -1,6 +1,7 @@
 package leases
 
 import (
+	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/owner/ledger"
@@ -139,7 +140,17 @@ func (gr *Granter) fill(h *hosts.Host, n int, g *wire.Grant) int {
 			break
 		}
 	}
+	f.sources()
 	return len(f.gone)
+}
+
+// sources adds the sources of the granted URLs. Most neighbors share theirs, which is read once.
+func (f *filler) sources() {
+	var t wire.SourceTable
+	for i, via := range f.vias {
+		t.Add(f.Sources.Of(f.h.Pos, job.ID(f.g.GetJobIds()[f.g.GetJob()[i]]), via))
+	}
+	f.g.Sources, f.g.Source = t.Columns()
 }
 
 // filler fills one grant.
@@ -153,6 +164,7 @@ type filler struct {
 	waiting int                 // sitemaps that wait for others
 	gone    map[uint64]struct{} // concluded here and possibly still in the store
 	column  int                 // index of the current job in the grant's table
+	vias    []uint64            // of the URLs
 }
 
 func (f *filler) full() bool {
@@ -329,6 +341,7 @@ func (f *filler) add(hj *hosts.Job, p *ondisk.Pending) {
 	g.Kind = append(g.Kind, byte(p.Kind))
 	g.Tries = append(g.Tries, p.Tries)
 	g.MaxBytes = append(g.MaxBytes, p.PromisedBytes)
+	f.vias = append(f.vias, p.Via)
 	it := &hosts.Item{Pending: *p, Job: hj, Seq: f.h.Lease.Session.Seq}
 	it.URL = ""
 	f.h.Lease.Out[p.Hash] = it

@@ -104,7 +104,7 @@ func (b *book) act() {
 	case 0, 1:
 		hash := uint64(len(b.urls)) + b.rng.Uint64N(1<<40)<<8
 		depth := b.rng.Uint32N(4)
-		if _, ok := b.a.Accept(hash, fmt.Sprintf("http://a.example/%d", hash), depth, 0, link.KindPage); !ok {
+		if _, ok := b.a.Accept(hash, fmt.Sprintf("http://a.example/%d", hash), depth, 0, link.KindPage, 0); !ok {
 			b.t.Fatal("no room")
 		}
 		b.urls[hash] = url{depth: depth}
@@ -276,8 +276,8 @@ func TestLedger(t *testing.T) {
 func TestWalkKeepsUnflushedDue(t *testing.T) {
 	b := &book{t: t, store: make(kvtest.Map)}
 	b.start()
-	older, _ := b.a.Accept(1, "http://a.example/1", 0, 0, link.KindPage)
-	newer, _ := b.a.Accept(2, "http://a.example/2", 0, 0, link.KindPage)
+	older, _ := b.a.Accept(1, "http://a.example/1", 0, 0, link.KindPage, 0)
+	newer, _ := b.a.Accept(2, "http://a.example/2", 0, 0, link.KindPage, 0)
 	b.a.Wait(&older, 10)
 	b.flush()
 	b.a.Wait(&newer, 20)

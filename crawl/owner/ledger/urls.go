@@ -10,12 +10,12 @@ import (
 
 // Accept adds a URL to the set as ready, and returns its record; false if the space for the host's
 // waiting URLs is used up.
-func (a *Account) Accept(hash uint64, url string, depth uint32, hops uint8, kind link.Kind) (p ondisk.Pending, ok bool) {
+func (a *Account) Accept(hash uint64, url string, depth uint32, hops uint8, kind link.Kind, via uint64) (p ondisk.Pending, ok bool) {
 	if a.room.overfull(url, &a.Tally.c) {
 		a.CutLink()
 		return p, false
 	}
-	p = ondisk.Pending{Spot: ondisk.Spot{Depth: depth, Seq: a.seq.Number()}, Hash: hash, Hops: hops, Kind: kind, URL: url}
+	p = ondisk.Pending{Spot: ondisk.Spot{Depth: depth, Seq: a.seq.Number()}, Hash: hash, Hops: hops, Kind: kind, URL: url, Via: via}
 	a.put(&p)
 	a.Learn(hash)
 	a.marks.lower(p.Spot)
@@ -138,11 +138,11 @@ func (a *Account) Drop(p *ondisk.Pending) {
 	a.changed()
 }
 
-// Conclude stores the outcome of a URL that is not out. Depth, hops, kind and tries are those of
-// the pending record.
+// Conclude stores the outcome of a URL that is not out. Depth, hops, kind, tries and source are
+// those of the pending record.
 func (a *Account) Conclude(p *ondisk.Pending, f ondisk.Final) {
 	a.Drop(p)
-	f.URL, f.Depth, f.Hops, f.Kind, f.Tries = p.URL, p.Depth, p.Hops, p.Kind, p.Tries
+	f.URL, f.Depth, f.Hops, f.Kind, f.Tries, f.Via = p.URL, p.Depth, p.Hops, p.Kind, p.Tries, p.Via
 	a.entry(p.Hash, &ondisk.Entry{Done: true, Final: f})
 	a.both(func(c *ondisk.Counters) { c.Count(&f, 1) })
 }
@@ -150,7 +150,7 @@ func (a *Account) Conclude(p *ondisk.Pending, f ondisk.Final) {
 // Reopen makes a URL with an outcome pending again.
 func (a *Account) Reopen(hash uint64, f *ondisk.Final) {
 	a.both(func(c *ondisk.Counters) { c.Count(f, -1) })
-	p := ondisk.Pending{Hash: hash, URL: f.URL, Hops: f.Hops, Kind: f.Kind, Spot: ondisk.Spot{Depth: f.Depth}}
+	p := ondisk.Pending{Hash: hash, URL: f.URL, Hops: f.Hops, Kind: f.Kind, Via: f.Via, Spot: ondisk.Spot{Depth: f.Depth}}
 	a.Wait(&p, 0)
 }
 

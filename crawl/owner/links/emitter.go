@@ -45,7 +45,7 @@ func (a Ahead) Rest(links []ondisk.Link) []ondisk.Link { return links[min(a.N, l
 // Emit forwards the links of a page.
 func (em *Emitter) Emit(h *hosts.Host, js *hosts.JobState, page *ondisk.Final, f *wire.Fetched, went Ahead) {
 	if links := went.Rest(Children(page, f)); len(links) > 0 {
-		em.forward(h, js, link.Hash(js.ID, page.URL), page.Depth, links)
+		em.forward(h, js, link.Hash(js.ID, page.URL), page, links)
 	}
 }
 
@@ -89,9 +89,35 @@ func Children(page *ondisk.Final, f *wire.Fetched) []ondisk.Link {
 	return links
 }
 
-// forward forwards links of a page at a depth: those to hosts of this peer into their URL sets, the
-// others into the outbox.
-func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, depth uint32, links []ondisk.Link) {
+// source returns a page of a host as the source of its links; nil if its URL or seed exceeds the
+// limit of a source.
+func (em *Emitter) source(h *hosts.Host, js *hosts.JobState, page *ondisk.Final) *link.Source {
+	s := &link.Source{URL: page.URL}
+	_, s.Path, s.Seed = link.Provenance(em.Sources.Of(h.Pos, js.ID, page.Via), page.URL, page.Kind, page.Depth, page.Hops)
+	switch {
+	case page.Outcome == link.OutcomeRedirect:
+		s.Role = link.RoleRedirect
+	case page.Kind == link.KindSitemap:
+		s.Role = link.RoleSitemap
+	}
+	if !s.Valid() {
+		return nil
+	}
+	return s
+}
+
+// KeepSource stores a page of a host as the source of URLs there, and returns its hash.
+func (em *Emitter) KeepSource(h *hosts.Host, js *hosts.JobState, page *ondisk.Final) uint64 {
+	in := em.intake
+	in.from = lastSource{}
+	via := in.via(&Arrival{Js: js, Source: em.source(h, js, page)})
+	in.keep(h, via)
+	return via
+}
+
+// forward forwards links of a page: those to hosts of this peer into their URL sets, the others
+// into the outbox.
+func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, page *ondisk.Final, links []ondisk.Link) {
 	em.links = links
 	defer func() { em.links = nil }()
 	var own []Arrival
@@ -100,7 +126,7 @@ func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, depth
 	var kind link.Kind
 	var here, inScope, brings bool
 	for _, k := range links {
-		k.Depth += depth
+		k.Depth += page.Depth
 		name := link.Host(k.URL)
 		if name == "" || !js.Spec.AdmitsDepth(name, k.Depth) || em.endless(h, js, k.URL) {
 			continue
@@ -127,12 +153,19 @@ func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, depth
 			foreign = append(foreign, k)
 		}
 	}
+	var from *link.Source
+	if len(own)+len(foreign) > 0 {
+		from = em.source(h, js, page)
+	}
+	for i := range own {
+		own[i].Source = from
+	}
 	em.intake.fresh = em.intake.fresh[:0]
 	em.intake.Admit(own)
 	em.came(h, js)
 	if len(foreign) > 0 {
 		em.Page.Foreign = true
-		em.outgoing.Put(h, js, hash, ondisk.Links{Links: foreign})
+		em.outgoing.Put(h, js, hash, ondisk.Links{Links: foreign, Source: from})
 	}
 }
 
@@ -263,6 +296,6 @@ func (em *Emitter) cutLink(h *hosts.Host, js *hosts.JobState) {
 }
 
 // ForwardPiece is forward for a piece of a page's links, with its own outbox entry.
-func (em *Emitter) ForwardPiece(h *hosts.Host, js *hosts.JobState, page string, depth uint32, links []ondisk.Link) {
-	em.forward(h, js, link.Hash(js.ID, page+" "+links[0].URL), depth, links)
+func (em *Emitter) ForwardPiece(h *hosts.Host, js *hosts.JobState, page *ondisk.Final, links []ondisk.Link) {
+	em.forward(h, js, link.Hash(js.ID, page.URL+" "+links[0].URL), page, links)
 }

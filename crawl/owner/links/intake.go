@@ -22,6 +22,16 @@ type Intake struct {
 	domains *hosts.Domains
 	Known   depths           // depth of the links processed here
 	fresh   []ondisk.Pending // accepted last, and not yet read by the emitter
+	from    lastSource
+}
+
+// lastSource is the source that was stored last, during one call of Admit.
+type lastSource struct {
+	of    *link.Source
+	job   job.ID
+	value []byte
+	hash  uint64
+	at    *hosts.Host // has the record
 }
 
 // Arrival is a link to a host of this peer.
@@ -30,6 +40,8 @@ type Arrival struct {
 	Js   *hosts.JobState
 	Host string
 	Hash uint64
+	// Source is the page with the link, one pointer for all of its links; nil or empty: none.
+	Source *link.Source
 }
 
 // memo returns the cache key of a link: the URL of a page found as an image first must be processed
@@ -47,6 +59,7 @@ func (a *Arrival) memo() uint64 { return memo(a.Hash, a.Kind) }
 // filters cannot identify as new are looked up in the store sorted by key, so that it is read in
 // one direction.
 func (in *Intake) Admit(list []Arrival) {
+	in.from = lastSource{}
 	list = slices.DeleteFunc(list, func(a Arrival) bool { return in.refuses(&a) })
 	stored, ok := in.stored(list)
 	if !ok {
@@ -165,13 +178,35 @@ func Refusal(spec *job.Spec, url string, depth uint32, kind link.Kind, entered b
 	return spec.Filtered(url, depth, kind)
 }
 
+// via returns the hash of a link's source; 0 without one.
+func (in *Intake) via(a *Arrival) uint64 {
+	if a.Source == nil || a.Source.URL == "" {
+		return 0
+	}
+	if l := &in.from; a.Source != l.of || a.Js.ID != l.job {
+		value := ondisk.EncodeSource(a.Source)
+		*l = lastSource{of: a.Source, job: a.Js.ID, value: value, hash: ondisk.SourceHash(a.Js.ID, value)}
+	}
+	return in.from.hash
+}
+
+// keep stores the source that via returned last, with a URL of a host that refers to it.
+func (in *Intake) keep(h *hosts.Host, via uint64) {
+	if l := &in.from; via != 0 && l.at != h {
+		in.Buf.Set(ondisk.SourceKey(h.Pos, l.job, via), l.value)
+		l.at = h
+	}
+}
+
 // accept adds a URL to the set if there is space for it.
 func (in *Intake) accept(h *hosts.Host, a *Arrival) bool {
 	h.Rec.Serves(a.URL)
-	p, ok := in.Book(h, a.Js).Accept(a.Hash, a.URL, a.Depth, a.Hops, a.Kind)
+	via := in.via(a)
+	p, ok := in.Book(h, a.Js).Accept(a.Hash, a.URL, a.Depth, a.Hops, a.Kind, via)
 	if !ok {
 		return false
 	}
+	in.keep(h, via)
 	if in.fresh = append(in.fresh, p); len(in.fresh) > LinksAtOnce {
 		in.fresh = in.fresh[:0] // of another page
 	}
@@ -204,13 +239,16 @@ func (in *Intake) meetPending(h *hosts.Host, hj *hosts.Job, a *Arrival, at ondis
 	if a.Depth >= p.Depth && !upgrade {
 		return
 	}
-	p.Depth = min(p.Depth, a.Depth)
+	if a.Depth < p.Depth {
+		p.Depth, p.Via = a.Depth, in.via(a)
+		in.keep(h, p.Via)
+	}
 	if upgrade {
 		p.Kind = link.KindPage
 	}
 	hj.Move(at, &p, it != nil)
 	if it != nil {
-		it.Spot = p.Spot
+		it.Spot, it.Via = p.Spot, p.Via
 	}
 }
 

@@ -20,6 +20,8 @@ type OutLink struct {
 	Depth uint32    // links from a seed
 	Hops  uint8     // redirects followed to it
 	Kind  link.Kind // how it was found
+	// Source is the page with the link, shared by its links; nil: none, as of a seed.
+	Source *link.Source
 }
 
 // Outbox is the memory queue of links for the owners of other hosts. An entry holds the links of
@@ -115,7 +117,7 @@ func (b *Outbox) Hold(e *Entry, list *ondisk.Links, keyOf func(host string) ring
 	for i, k := range list.Links {
 		name := link.Host(k.URL)
 		b.queue = append(b.queue, OutLink{
-			ID: id<<linkIDBits | uint64(i), Job: e.Job, URL: k.URL, Host: name, Key: keyOf(name), Depth: k.Depth, Hops: k.Hops, Kind: k.Kind,
+			ID: id<<linkIDBits | uint64(i), Job: e.Job, URL: k.URL, Host: name, Key: keyOf(name), Depth: k.Depth, Hops: k.Hops, Kind: k.Kind, Source: list.Source,
 		})
 	}
 	return true

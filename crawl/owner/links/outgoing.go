@@ -43,10 +43,11 @@ func (g *Outgoing) Put(h *hosts.Host, js *hosts.JobState, hash uint64, list ondi
 	if raw, ok := g.Buf.Get(key); ok {
 		if had, err := ondisk.DecodeLinks(raw); err == nil {
 			links := ondisk.Union(had.Links, list.Links)
-			if len(links) == len(had.Links) {
+			from := ondisk.Earlier(had.Source, list.Source)
+			if len(links) == len(had.Links) && (from == had.Source || *from == *had.Source) {
 				return // nothing new, and the entry in flight stays
 			}
-			list.Links, list.Rest = links, max(list.Rest, had.Rest)
+			list.Links, list.Source, list.Rest = links, from, max(list.Rest, had.Rest)
 		}
 		g.drop(h, js, key, raw)
 	}

@@ -2,6 +2,7 @@ package ondisk
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -39,6 +40,10 @@ func samples() map[string][]byte {
 		URL: "http://a.example/", Outcome: link.OutcomeOK, Status: 200, Depth: 1, Hops: 2, Kind: link.KindPage, Tries: 1, FetchedMs: 5, DurationMs: 6, Size: 7,
 		Digest: make([]byte, 32), RecordID: make([]byte, 16), Holder: "w", ETag: "e", LastModified: "l", MIME: "text/html", Detail: "d",
 	}}
+	led, found := wait, done
+	led.Via, found.Final.Via = 1<<63+5, 1<<63+5
+	both := again(found)
+	from := link.Source{URL: "http://a.example/from", Path: "LR", Seed: "http://b.example/", Role: link.RoleSitemap}
 	short := Links{Links: []Link{{"http://a.example/", 1, 2, link.KindPage}}}
 	var long Links
 	for range 100 {
@@ -50,16 +55,24 @@ func samples() map[string][]byte {
 	asked.Admission, asked.LeftOut, asked.Requests, asked.Cut, asked.Trap = domain.Crowded, 7, 8, 9, true
 	full := done
 	full.Final.LeftOut = 5
-	again := done
-	again.Final.Revisit = Revisit{Text: 1 << 60, NextDue: 99, Visits: 7, Changes: 3}
+	sent := long
+	sent.Source = &from
 	return map[string][]byte{
-		"host that opted out": out.Encode(), "counters of an admission": asked.Encode(), "done with links left out": full.Encode(), "done, to be fetched again": again.Encode(),
+		"host that opted out": out.Encode(), "counters of an admission": asked.Encode(), "done with links left out": full.Encode(), "done, to be fetched again": again(done),
+		"pending with a source": led.Encode(), "done with a source": found.Encode(), "done with a source, to be fetched again": both,
+		"source": EncodeSource(&from), "links with a source": sent.Encode(),
 		"totals":         (&Totals{Hosts: 300}).Encode(),
 		"open in a copy": append(open.Encode(), wait.Encode()[1:]...),
 		"host":           host.Encode(), "counters": count.Encode(), "pending": wait.Encode(), "open": open.Encode(), "done": done.Encode(),
 		"links": short.Encode(), "packed links": long.Encode(),
 		"accounts": (&Accounts{Pages: Account{9, 1, 2, 3}, Bytes: Account{8, 1, 1, 1}}).Encode(),
 	}
+}
+
+// again returns the record of a URL that is to be fetched again.
+func again(n Entry) []byte {
+	n.Final.Revisit = Revisit{Text: 1 << 60, NextDue: 99, Visits: 7, Changes: 3}
+	return n.Encode()
 }
 
 // recode decodes a value as a kind and encodes it again.
@@ -71,10 +84,13 @@ func recode(kind string, b []byte) ([]byte, error) {
 	case "counters", "counters of an admission":
 		v, err := DecodeCounters(b)
 		return v.Encode(), err
-	case "pending":
+	case "pending", "pending with a source":
 		v, err := DecodePending(Spot{Depth: 2, Seq: 3}, b)
 		return v.Encode(), err
-	case "open", "done", "done with links left out", "done, to be fetched again", "open in a copy":
+	case "source":
+		v, err := DecodeSource(b)
+		return EncodeSource(&v), err
+	case "open", "done", "done with links left out", "done, to be fetched again", "open in a copy", "done with a source", "done with a source, to be fetched again":
 		v, err := DecodeEntry(b)
 		if v.Waits != nil {
 			return append(v.Encode(), v.Waits.Encode()[1:]...), err
@@ -99,7 +115,7 @@ func recode(kind string, b []byte) ([]byte, error) {
 // endsEarly are the kinds of which a prefix may be a value too: messages, or values with an
 // optional end. The store has checksums.
 func endsEarly(kind string) bool {
-	return !slices.Contains([]string{"pending", "open", "done", "done with links left out"}, kind)
+	return !slices.Contains([]string{"pending", "open", "done", "done with links left out", "source"}, kind)
 }
 
 func TestValuesComeBack(t *testing.T) {
@@ -130,7 +146,7 @@ func TestValuesComeBack(t *testing.T) {
 func TestLaterFields(t *testing.T) {
 	field := protowire.AppendString(protowire.AppendTag(nil, 1000, protowire.BytesType), "of a later version")
 	for kind, value := range samples() {
-		if slices.Contains([]string{"pending", "open", "open in a copy"}, kind) {
+		if slices.Contains([]string{"pending", "pending with a source", "open", "open in a copy", "source"}, kind) {
 			continue
 		}
 		t.Run(kind, func(t *testing.T) {
@@ -148,12 +164,97 @@ func TestLaterFields(t *testing.T) {
 	}
 }
 
+// TestRecordsOfEarlierVersion decodes records as they were before they had sources.
+func TestRecordsOfEarlierVersion(t *testing.T) {
+	for kind, text := range map[string]string{
+		"pending": "02000000000000004d02010102010109" + "11687474703a2f2f612e6578616d706c652f",
+		"done": "020101c8010102000105060720" + strings.Repeat("00", 32) + "10" + strings.Repeat("00", 16) +
+			"01770165016c09746578742f68746d6c016411687474703a2f2f612e6578616d706c652f00",
+	} {
+		value, err := hex.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(value, samples()[kind]) { // what has no source is written as before
+			t.Errorf("%s is\n%x, want\n%x", kind, samples()[kind], value)
+		}
+		if got, err := recode(kind, value); err != nil || !bytes.Equal(got, value) {
+			t.Errorf("%s: %v, %x", kind, err, got)
+		}
+	}
+	zero := append(bytes.Clone(samples()["pending"]), make([]byte, 8)...)
+	if _, err := DecodeWaiting(zero); err == nil {
+		t.Error("a pending record with source 0 is accepted: equal records must have equal bytes")
+	}
+}
+
+// TestNearer checks that merging places of a URL is commutative, associative and idempotent.
+func TestNearer(t *testing.T) {
+	type place struct {
+		depth uint32
+		via   uint64
+	}
+	merge := func(a, b place) place {
+		depth, via := Nearer(a.depth, a.via, b.depth, b.via)
+		return place{depth, via}
+	}
+	all := []place{{0, 0}, {0, 7}, {0, 1<<64 - 1}, {1, 0}, {1, 3}, {1, 9}, {2, 1}}
+	for _, a := range all {
+		for _, b := range all {
+			if merge(a, b) != merge(b, a) || merge(a, a) != a || merge(a, merge(a, b)) != merge(a, b) {
+				t.Errorf("%v and %v merge to %v and %v", a, b, merge(a, b), merge(b, a))
+			}
+			for _, c := range all {
+				if merge(a, merge(b, c)) != merge(merge(a, b), c) {
+					t.Errorf("%v, %v, %v are not associative", a, b, c)
+				}
+			}
+		}
+	}
+	for _, row := range [][3]place{{{1, 9}, {1, 3}, {1, 3}}, {{1, 0}, {1, 9}, {1, 9}}, {{0, 0}, {1, 3}, {0, 0}}, {{2, 1}, {0, 8}, {0, 8}}} {
+		if got := merge(row[0], row[1]); got != row[2] {
+			t.Errorf("%v and %v merge to %v, want %v", row[0], row[1], got, row[2])
+		}
+	}
+}
+
+// TestSourcesReadOnce checks that a source is read once for neighbors that share it.
+func TestSourcesReadOnce(t *testing.T) {
+	var pos ring.Pos
+	var id job.ID
+	from := link.Source{URL: "http://a.example/", Seed: "http://a.example/"}
+	value, reads := EncodeSource(&from), 0
+	hash := SourceHash(id, value)
+	s := NewSources(func(key []byte) ([]byte, bool, error) {
+		reads++
+		if !bytes.Equal(key, SourceKey(pos, id, hash)) {
+			return nil, false, nil
+		}
+		return value, true, nil
+	})
+	for range 3 {
+		if got := s.Of(pos, id, hash); *got != from {
+			t.Fatal(got)
+		}
+	}
+	if none := s.Of(pos, id, 0); none != nil || reads != 1 {
+		t.Errorf("%d reads for one source and none: %v", reads, none)
+	}
+	if missing := s.Of(pos, id, hash+1); *missing != (link.Source{}) {
+		t.Errorf("a source that has not arrived is %v", missing)
+	}
+	if got := s.Of(pos, id, hash); *got != from {
+		t.Errorf("%v after one that has not arrived", got)
+	}
+}
+
 // TestLinksAreTheMessage: what is written by hand of links is the message that the generated code
 // reads and writes.
 func TestLinksAreTheMessage(t *testing.T) {
 	for _, list := range []Links{
 		{},
 		{Links: []Link{{URL: "http://a.example/"}}},
+		{Links: []Link{{URL: "http://a.example/"}}, Source: &link.Source{URL: "http://b.example/", Path: "L", Seed: "http://c.example/"}},
 		{Links: []Link{{"http://a.example/", 1, 2, link.KindSitemap}, {"http://b.example/", 300, 0, link.KindPage}}},
 	} {
 		value := list.Encode()
@@ -191,14 +292,18 @@ func TestKeysOrder(t *testing.T) {
 
 // FuzzDecode: what decodes encodes to something that decodes to the same.
 func FuzzDecode(f *testing.F) {
-	kinds := []string{"host", "counters", "pending", "open", "accounts", "links", "totals", "robots"}
+	kinds := []string{"host", "counters", "pending", "open", "accounts", "links", "totals", "robots", "source"}
 	all := samples()
 	for i, kind := range kinds {
 		f.Add(uint8(i), all[kind])
 	}
 	f.Add(uint8(3), all["done"])
 	f.Add(uint8(3), all["done, to be fetched again"])
+	f.Add(uint8(3), all["done with a source"])
+	f.Add(uint8(3), all["done with a source, to be fetched again"])
+	f.Add(uint8(2), all["pending with a source"])
 	f.Add(uint8(5), all["packed links"])
+	f.Add(uint8(5), all["links with a source"])
 	f.Fuzz(func(t *testing.T, which uint8, b []byte) {
 		kind := kinds[int(which)%len(kinds)]
 		once, err := recode(kind, b)

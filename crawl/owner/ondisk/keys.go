@@ -17,6 +17,7 @@ import (
 //	'h' POS 'o' JOB hash8           outbox: links of page hash for other owners
 //	'h' POS 'p' JOB rank4 seq8      pending record that is ready; its rank is its depth unless the job orders its URLs otherwise
 //	'h' POS 'r' origin              robots.txt state of one origin
+//	'h' POS 's' JOB hash8           source: a page that led to URLs of the host, by the hash of the record
 //	'h' POS 'u' JOB hash8           URL entry; in a copy also the pending record, see copies.go
 //	'b' JOB                         this peer's account of the job's budget
 //	'c' JOB                         counters of the job on this peer
@@ -25,8 +26,9 @@ import (
 //	'w' POS                         the host has pending URLs or an outbox (derived; read at start and after eviction); for an evicted host that waits, until when, see package hosts
 //
 // Values begin with [Format]. Under a host those of 'a', 'j', 'o' and 'r', and those of 'b',
-// 'c' and 't', are messages of package record after it; those of URLs ('d', 'p', 'u') and the
-// derived ones ('w', 'x') are values in sequence. See docs/decisions/27-records-as-messages.md.
+// 'c' and 't', are messages of package record after it; those of URLs ('d', 'p', 'u') and sources
+// ('s') and the derived ones ('w', 'x') are values in sequence. See
+// docs/decisions/27-records-as-messages.md.
 //
 // Everything under 'h' is handed off with the host and is replicated, see [Copied]: all of it is
 // written by Store.Update, and a host is removed by one DeleteRange. The rest is local and must not
@@ -47,6 +49,7 @@ const (
 	KindOutbox   = 'o'
 	KindReady    = 'p'
 	KindRobots   = 'r'
+	KindSource   = 's'
 	KindEntry    = 'u'
 )
 
@@ -79,6 +82,11 @@ func EntryKey(pos ring.Pos, id job.ID, hash uint64) []byte {
 // OutboxKey returns the key of an outbox entry: links of a page.
 func OutboxKey(pos ring.Pos, id job.ID, hash uint64) []byte {
 	return binary.BigEndian.AppendUint64(JobPrefix(pos, KindOutbox, id), hash)
+}
+
+// SourceKey returns the key of a source.
+func SourceKey(pos ring.Pos, id job.ID, hash uint64) []byte {
+	return binary.BigEndian.AppendUint64(JobPrefix(pos, KindSource, id), hash)
 }
 
 // RobotsKey returns the key of the robots.txt state of one of a host's origins.

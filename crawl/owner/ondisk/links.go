@@ -1,6 +1,7 @@
 package ondisk
 
 import (
+	"bytes"
 	"cmp"
 	"math"
 	"slices"
@@ -29,8 +30,17 @@ type Link struct {
 
 // Links is the list of links of an outbox entry.
 type Links struct {
-	Links []Link // in the order in which they were found
-	Rest  string // unknown fields
+	Links  []Link       // in the order in which they were found
+	Source *link.Source // their page; nil: unknown
+	Rest   string       // unknown fields
+}
+
+// Earlier returns the one of two sources that entries of a page keep, in any order of arrival.
+func Earlier(a, b *link.Source) *link.Source {
+	if a == nil || b != nil && bytes.Compare(EncodeSource(b), EncodeSource(a)) < 0 {
+		return b
+	}
+	return a
 }
 
 // Encode returns the encoded list, truncated to the limit of a value.
@@ -63,6 +73,7 @@ const (
 	linksHops
 	linksKind
 	linksPacked
+	linksSource
 )
 
 // write encodes the whole list, of about the given size unpacked.
@@ -73,6 +84,9 @@ func (l *Links) write(size int) []byte {
 	if len(e)-head >= packFrom {
 		packed := s2.Encode(nil, e[head:])
 		e = protowire.AppendBytes(protowire.AppendTag(e[:head], linksPacked, protowire.BytesType), packed)
+	}
+	if l.Source != nil {
+		e = protowire.AppendBytes(protowire.AppendTag(e, linksSource, protowire.BytesType), EncodeSource(l.Source)[1:])
 	}
 	return append(e, l.Rest...)
 }
@@ -173,8 +187,14 @@ func (r *linksReader) field(number protowire.Number, kind protowire.Type, field,
 			return ErrFormat
 		}
 		return r.read(columns, false)
+	case number == linksSource && kind == protowire.BytesType && whole:
+		from, err := DecodeSource(append([]byte{Format}, content...))
+		if err != nil {
+			return err
+		}
+		r.list.Source = &from
 	default:
-		if r.list.Rest += string(field); number <= linksPacked || len(r.list.Rest) > maxRest {
+		if r.list.Rest += string(field); number <= linksSource || len(r.list.Rest) > maxRest {
 			return ErrFormat
 		}
 	}

@@ -16,6 +16,8 @@ type Cursor []byte
 type Scanner interface {
 	// Scan calls fn for the keys in [lo, hi) in order, until it returns false.
 	Scan(lo, hi []byte, fn func(key, value []byte) bool) error
+	// Get returns a value; it may be called within Scan.
+	Get(key []byte) (value []byte, ok bool, err error)
 }
 
 const (

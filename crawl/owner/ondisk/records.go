@@ -3,8 +3,10 @@ package ondisk
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"strings"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/domain"
@@ -137,6 +139,7 @@ type Pending struct {
 	// paid for it.
 	Foreign bool
 	URL     string // canonical
+	Via     uint64 // hash of its source, see SourceHash; 0: a seed, or unknown
 }
 
 // Encodings of a reservation.
@@ -171,6 +174,9 @@ func (p *Pending) Encode() []byte {
 	e.byte(p.promise())
 	e.u64(p.PromisedBytes)
 	e.str(p.URL)
+	if p.Via != 0 {
+		e.hash(p.Via)
+	}
 	return e
 }
 
@@ -188,7 +194,7 @@ func DecodeWaiting(b []byte) (Pending, error) {
 	return p, d.end()
 }
 
-// pending reads a pending record, except for the fields of its key.
+// pending reads a pending record, except for the fields of its key. It is the end of a value.
 func (d *dec) pending() Pending {
 	p := Pending{Hash: d.hash()}
 	p.Depth = d.u32()
@@ -197,6 +203,11 @@ func (d *dec) pending() Pending {
 	promise := d.Uint(promiseEnd - 1)
 	p.Promised, p.Foreign = promise != promiseNone, promise == promiseForeign
 	p.PromisedBytes, p.URL = d.Uint(1<<62), d.str(link.MaxURL)
+	if len(d.Rest) > 0 {
+		if p.Via = d.hash(); p.Via == 0 {
+			d.Fail()
+		}
+	}
 	return p
 }
 
@@ -229,6 +240,7 @@ type Final struct {
 	Detail       string       // of a failure, for display; of a redirect, its target and a note
 	// LeftOut counts links of the page beyond its limits.
 	LeftOut uint32
+	Via     uint64 // as in Pending
 	Revisit Revisit
 }
 
@@ -259,8 +271,18 @@ type Revisit struct {
 	rest            string // unknown fields
 }
 
-// append encodes the record unless it is zero: a message up to the end of the value.
-func (r *Revisit) append(e enc) enc {
+// viaTag is the tag of the field via of record.Revisit, viaSize the size of the field.
+const (
+	viaTag  = 5<<3 | byte(protowire.Fixed64Type)
+	viaSize = 9
+)
+
+// append encodes the record and the source unless both are zero: a message up to the end of the
+// value.
+func (r *Revisit) append(e enc, via uint64) enc {
+	if via != 0 {
+		e = binary.LittleEndian.AppendUint64(append(e, viaTag), via)
+	}
 	if *r == (Revisit{}) {
 		return e
 	}
@@ -268,20 +290,25 @@ func (r *Revisit) append(e enc) enc {
 	return append(append(e, marshal(&m, "")[1:]...), r.rest...)
 }
 
-// revisit reads the Revisit behind an entry's values.
-func (d *dec) revisit() (r Revisit) {
-	if len(d.Rest) == 0 {
-		return r
+// revisit reads the Revisit and the source behind an entry's values.
+func (d *dec) revisit() (r Revisit, via uint64) {
+	switch {
+	case len(d.Rest) == 0:
+		return r, 0
+	case len(d.Rest) == viaSize && d.Rest[0] == viaTag: // the usual case, without an allocation
+		via = binary.LittleEndian.Uint64(d.Rest[1:])
+		d.Rest, d.Bad = nil, d.Bad || via == 0
+		return r, via
 	}
 	var m record.Revisit
 	if err := proto.Unmarshal(d.Rest, &m); err != nil || len(m.ProtoReflect().GetUnknown()) > maxRest {
 		d.Fail()
-		return r
+		return r, 0
 	}
 	var in reader
 	r = Revisit{Text: m.GetText(), NextDue: in.time(m.GetNextDueMs()), Visits: m.GetVisits(), Changes: m.GetChanges(), rest: string(m.ProtoReflect().GetUnknown())}
 	d.Rest, d.Bad = nil, d.Bad || in.bad
-	return r
+	return r, m.GetVia()
 }
 
 // Encode returns the encoded record as an owner stores it, without Waits.
@@ -315,7 +342,7 @@ func (n *Entry) Encode() []byte {
 	e.str(f.Detail)
 	e.str(f.URL)
 	e.u64(uint64(f.LeftOut))
-	return f.Revisit.append(e)
+	return f.Revisit.append(e, f.Via)
 }
 
 // DecodeEntry decodes a URL entry.
@@ -341,7 +368,7 @@ func DecodeEntry(b []byte) (Entry, error) {
 		ETag: d.str(wire.MaxText), LastModified: d.str(wire.MaxText), MIME: d.str(wire.MaxText), Detail: d.str(wire.MaxText), URL: d.str(link.MaxURL),
 		LeftOut: uint32(d.Uint(wire.MaxLeftOut)), // bounded
 	}
-	f.Revisit = d.revisit()
+	f.Revisit, f.Via = d.revisit()
 	return Entry{Done: true, Final: f}, d.end()
 }
 
@@ -355,8 +382,17 @@ func (f *Final) Beats(g *Final) bool {
 		return order < 0
 	}
 	a, b := Entry{Done: true, Final: *f}, Entry{Done: true, Final: *g}
-	a.Final.Depth, b.Final.Depth = 0, 0
+	a.Final.Depth, b.Final.Depth, a.Final.Via, b.Final.Via = 0, 0, 0, 0
 	return bytes.Compare(a.Encode(), b.Encode()) < 0
+}
+
+// Nearer merges the places of two records of a URL: the smaller depth wins, with its source; of
+// equal depths, the smaller hash of a known source.
+func Nearer(depth uint32, via uint64, otherDepth uint32, other uint64) (uint32, uint64) {
+	if otherDepth < depth || otherDepth == depth && other-1 < via-1 { // 0 is the greatest
+		return otherDepth, other
+	}
+	return depth, via
 }
 
 // Knows ranks outcomes by their information about a URL.

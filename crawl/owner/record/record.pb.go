@@ -482,13 +482,14 @@ func (x *Counters) GetTrap() bool {
 	return false
 }
 
-// Revisit holds the data for fetching a URL again, besides its last outcome. It follows the values of an entry.
+// Revisit holds the data for fetching a URL again, besides its last outcome, and the source of the URL. It follows the values of an entry.
 type Revisit struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Text          uint64                 `protobuf:"fixed64,1,opt,name=text,proto3" json:"text,omitempty"`                             // digest of the text and the links of the page
 	NextDueMs     int64                  `protobuf:"varint,2,opt,name=next_due_ms,json=nextDueMs,proto3" json:"next_due_ms,omitempty"` // 0: it is not fetched again
 	Visits        uint32                 `protobuf:"varint,3,opt,name=visits,proto3" json:"visits,omitempty"`                          // that checked for a change
 	Changes       uint32                 `protobuf:"varint,4,opt,name=changes,proto3" json:"changes,omitempty"`                        // found by those
+	Via           uint64                 `protobuf:"fixed64,5,opt,name=via,proto3" json:"via,omitempty"`                               // hash of the record of the source; 0: a seed, or unknown
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -547,6 +548,13 @@ func (x *Revisit) GetVisits() uint32 {
 func (x *Revisit) GetChanges() uint32 {
 	if x != nil {
 		return x.Changes
+	}
+	return 0
+}
+
+func (x *Revisit) GetVia() uint64 {
+	if x != nil {
+		return x.Via
 	}
 	return 0
 }
@@ -661,6 +669,7 @@ type Links struct {
 	Hops          []byte                 `protobuf:"bytes,4,opt,name=hops,proto3" json:"hops,omitempty"`
 	Kind          []byte                 `protobuf:"bytes,5,opt,name=kind,proto3" json:"kind,omitempty"`     // link.Kind
 	Packed        []byte                 `protobuf:"bytes,6,opt,name=packed,proto3" json:"packed,omitempty"` // a Links with the columns, compressed with S2
+	Source        []byte                 `protobuf:"bytes,7,opt,name=source,proto3" json:"source,omitempty"` // the page with the links: the value of a source record without its first byte
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -726,6 +735,13 @@ func (x *Links) GetKind() []byte {
 func (x *Links) GetPacked() []byte {
 	if x != nil {
 		return x.Packed
+	}
+	return nil
+}
+
+func (x *Links) GetSource() []byte {
+	if x != nil {
+		return x.Source
 	}
 	return nil
 }
@@ -876,12 +892,13 @@ const file_record_proto_rawDesc = "" +
 	"\bleft_out\x18\x0e \x01(\x03R\aleftOut\x12\x1a\n" +
 	"\brequests\x18\x0f \x01(\x03R\brequests\x12\x10\n" +
 	"\x03cut\x18\x10 \x01(\x03R\x03cut\x12\x12\n" +
-	"\x04trap\x18\x11 \x01(\bR\x04trapJ\x04\b\a\x10\b\"o\n" +
+	"\x04trap\x18\x11 \x01(\bR\x04trapJ\x04\b\a\x10\b\"\x81\x01\n" +
 	"\aRevisit\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\x06R\x04text\x12\x1e\n" +
 	"\vnext_due_ms\x18\x02 \x01(\x03R\tnextDueMs\x12\x16\n" +
 	"\x06visits\x18\x03 \x01(\rR\x06visits\x12\x18\n" +
-	"\achanges\x18\x04 \x01(\rR\achanges\"\x9a\x02\n" +
+	"\achanges\x18\x04 \x01(\rR\achanges\x12\x10\n" +
+	"\x03via\x18\x05 \x01(\x06R\x03via\"\x9a\x02\n" +
 	"\bAccounts\x12\x1f\n" +
 	"\vpages_drawn\x18\x01 \x01(\x04R\n" +
 	"pagesDrawn\x12%\n" +
@@ -896,13 +913,14 @@ const file_record_proto_rawDesc = "" +
 	"\n" +
 	"bytes_used\x18\a \x01(\x04R\tbytesUsed\x12\x1f\n" +
 	"\vbytes_bound\x18\b \x01(\x04R\n" +
-	"bytesBound\"y\n" +
+	"bytesBound\"\x91\x01\n" +
 	"\x05Links\x12\x10\n" +
 	"\x03url\x18\x02 \x03(\fR\x03url\x12\x18\n" +
 	"\x05depth\x18\x03 \x03(\rB\x02\x10\x01R\x05depth\x12\x12\n" +
 	"\x04hops\x18\x04 \x01(\fR\x04hops\x12\x12\n" +
 	"\x04kind\x18\x05 \x01(\fR\x04kind\x12\x16\n" +
-	"\x06packed\x18\x06 \x01(\fR\x06packedJ\x04\b\x01\x10\x02\"\x1e\n" +
+	"\x06packed\x18\x06 \x01(\fR\x06packed\x12\x16\n" +
+	"\x06source\x18\a \x01(\fR\x06sourceJ\x04\b\x01\x10\x02\"\x1e\n" +
 	"\x06Robots\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\fR\x05state\"\x1e\n" +
 	"\x06Totals\x12\x14\n" +

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/fetch"
+	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 )
 
@@ -85,6 +86,11 @@ type Exchange struct {
 	Depth    uint32        // links from a seed
 	Hops     uint8         // redirects followed to come here
 	Duration time.Duration // from request to last byte
+	// Via is the URL of the page that led here, HopPath the hop path from Seed, see link.Source; empty
+	// if there is none, or if it is unknown.
+	Via, HopPath, Seed string
+	Job                job.ID // that requested the URL
+	Outcome            string // as in exports of URLs
 }
 
 // LinkCounts are the numbers of links of an archived page by kind, from which repair reconstructs

@@ -62,7 +62,7 @@ func (l *Pipeline) finish(f *reports.Follower, p *Page) {
 	recordID := ""
 	if !p.found.NoIndex {
 		var err error
-		switch recordID, err = l.deps.Archive.Save(p.exchange(revisit, links)); {
+		switch recordID, err = l.deps.Archive.Save(p.exchange(outcome, revisit, links)); {
 		case errors.Is(err, ErrUnarchivable):
 			l.deps.Log.Warn("page not archived", "url", p.item.URL, "err", err)
 		case err != nil:
@@ -104,7 +104,7 @@ func (p *Page) known() bool { return p.asked && p.answer.Verdict == Known }
 
 // exchange returns the page as the archive takes it. Its links are grouped by kind, so that the
 // followed ones can be identified.
-func (p *Page) exchange(revisit *Original, followed []link.Link) *Exchange {
+func (p *Page) exchange(outcome link.Outcome, revisit *Original, followed []link.Link) *Exchange {
 	var counts LinkCounts
 	for group, n := range counts.all() {
 		for i := range p.found.Links {
@@ -118,7 +118,9 @@ func (p *Page) exchange(revisit *Original, followed []link.Link) *Exchange {
 		URL: p.item.URL, Date: p.resp.Start, Protocol: strings.ToLower(p.resp.Proto), RequestHead: p.resp.RequestHead,
 		ResponseHead: p.resp.ResponseHead, Body: p.resp.Body, Digest: p.digest, RevisitOf: revisit, Outlinks: p.urls, Links: counts,
 		Depth: p.item.Depth, Hops: p.item.Hops, Duration: p.resp.Duration, Truncated: p.resp.Truncated,
+		Job: p.item.Job.ID, Outcome: outcome.String(),
 	}
+	x.Via, x.HopPath, x.Seed = link.Provenance(p.item.Source, p.item.URL, p.item.Kind, p.item.Depth, p.item.Hops)
 	if x.Protocol == "http/2.0" {
 		x.Protocol = "h2"
 	}

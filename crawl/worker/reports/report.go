@@ -32,6 +32,10 @@ type Item struct {
 	Repeated bool
 	// MaxBytes limits its body by a job's budget; zero: no budget.
 	MaxBytes int64
+	// Source is the page that led to it; nil: none, or unknown.
+	Source *link.Source
+	// Weight is its size in memory with that of its source, unless another URL has it.
+	Weight int
 	// Serial increases with each URL granted: its age.
 	Serial uint64
 	// Rank is its rank in the order of its job (job.Spec.Rank).

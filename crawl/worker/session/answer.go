@@ -329,13 +329,14 @@ type URL struct {
 	Kind     link.Kind // how it was found
 	Tries    uint8     // tries before this one
 	MaxBytes int64     // bound of the body that the job's budget sets; 0: none
+	Index    int       // in the columns of the grant
 }
 
 // URLs iterates over the columns of a grant. It skips URLs that are not of its host.
 func URLs(g *wire.Grant) iter.Seq[URL] {
 	return func(yield func(URL) bool) {
 		for i, url := range g.GetUrl() {
-			u := URL{URL: string(url)}
+			u := URL{URL: string(url), Index: i}
 			if link.Host(u.URL) != g.GetHost() {
 				continue
 			}

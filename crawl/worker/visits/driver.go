@@ -94,9 +94,10 @@ func (m hands) learnAddrs(h *host, g *wire.Grant) {
 // Take implements session.Driver.
 func (m hands) Take(l *session.Lease, g *wire.Grant) int {
 	items := make([]reports.Item, 0, len(g.GetUrl()))
+	sources := wire.SourcesOf(g, false)
 	for u := range session.URLs(g) {
 		items = append(items, reports.Item{
-			Job: m.Job(u.Job), URL: u.URL, Depth: u.Depth, Hops: u.Hops, Kind: u.Kind, Tries: u.Tries, MaxBytes: u.MaxBytes,
+			Job: m.Job(u.Job), URL: u.URL, Depth: u.Depth, Hops: u.Hops, Kind: u.Kind, Tries: u.Tries, MaxBytes: u.MaxBytes, Source: sources.Of(u.Index),
 		})
 	}
 	if len(items) > 0 {

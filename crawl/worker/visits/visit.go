@@ -137,7 +137,7 @@ func (v *Visit) sitemapsOf() *reports.Report {
 	if len(found) == 0 {
 		return nil
 	}
-	r := reports.Of(v.Lease, &wire.Fetched{Job: ref.ID[:], Url: []byte(o.name + "/robots.txt"), Kind: uint32(link.KindRobots)})
+	r := reports.Of(v.Lease, &wire.Fetched{Job: ref.ID[:], Url: []byte(o.name + "/robots.txt"), Kind: uint32(link.KindRobots), AskedBy: []byte(v.Item.URL)})
 	if n := reports.NewFollower(v.cfg.Known).AddLinks(r, ref, "", found); n == 0 {
 		return nil
 	}

@@ -2,6 +2,7 @@ package visits
 
 import (
 	"github.com/apoidea/apoidea/crawl/frontier"
+	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 )
 
@@ -16,13 +17,18 @@ type windows struct {
 
 // push adds URLs to a host's window.
 func (ws *windows) push(h *host, items []reports.Item) {
+	var last *link.Source
 	for i := range items {
+		if items[i].Weight = len(items[i].URL); items[i].Source != last {
+			last = items[i].Source
+			items[i].Weight += last.Len()
+		}
 		ws.serial++
 		items[i].Serial, items[i].Rank = ws.serial, items[i].Depth
 		if j := items[i].Job; j != nil && j.Spec != nil {
 			items[i].Rank = j.Spec.Rank(items[i].URL, items[i].Depth)
 		}
-		ws.weigh(h, len(items[i].URL))
+		ws.weigh(h, items[i].Weight)
 	}
 	ws.frontier.Push(h.Host, items...)
 }
@@ -31,14 +37,14 @@ func (ws *windows) push(h *host, items []reports.Item) {
 func (ws *windows) pop(name string, h *host) (reports.Item, bool) {
 	it, ok := ws.frontier.Take(name)
 	if ok && h != nil {
-		ws.weigh(h, -len(it.URL))
+		ws.weigh(h, -it.Weight)
 	}
 	return it, ok
 }
 
 // unpop returns a URL to the front of its host's window.
 func (ws *windows) unpop(h *host, it *reports.Item) {
-	ws.weigh(h, len(it.URL))
+	ws.weigh(h, it.Weight)
 	ws.frontier.Unget(h.Host, *it)
 }
 

@@ -172,6 +172,10 @@ func (t *tables) archived(l *warc.IndexLine) error {
 	if ms, err := strconv.ParseInt(l.FetchMs, 10, 32); err == nil {
 		u.FetchMs = int32(ms)
 	}
+	if depth, err := strconv.ParseInt(l.Depth, 10, 32); err == nil && depth >= 0 {
+		n := int32(depth)
+		u.Depth = &n
+	}
 	if l.Redirect != "" {
 		u.Redirect = crawling.Target(l.URL, l.Redirect)
 	}
@@ -188,6 +192,8 @@ func (t *tables) unarchived(l *control.URLLine) error {
 		URL: l.URL, Job: l.Job, Outcome: l.Outcome, Redirect: l.Redirect, MIME: l.MIME, Status: int16(l.Status), // three digits
 		Via: l.Via, HopPath: l.HopPath, Seed: l.Seed,
 	}
+	depth := int32(min(l.Depth, math.MaxInt32))
+	u.Depth = &depth
 	if at, err := time.Parse(time.RFC3339, l.Fetched); err == nil {
 		u.Fetched = at.UnixMilli()
 	}
@@ -203,7 +209,11 @@ func (t *tables) add(u *table.URL, key string, file int) error {
 	b = append(append(b, key...), 0)
 	b = binary.BigEndian.AppendUint64(b, uint64(max(u.Fetched, 0))) // not negative
 	b = binary.AppendUvarint(b, uint64(file))                       // not negative
-	for _, n := range [...]int32{int32(u.Status), u.Offset, u.Length, u.FetchMs} {
+	depth := int32(-1)                                              // null
+	if u.Depth != nil {
+		depth = *u.Depth
+	}
+	for _, n := range [...]int32{int32(u.Status), u.Offset, u.Length, u.FetchMs, depth} {
 		b = binary.AppendVarint(b, int64(n))
 	}
 	for _, s := range rowStrings(u) {
@@ -243,6 +253,9 @@ func (t *tables) row(line []byte, before *table.URL) (u table.URL, err error) {
 	}
 	file := number(size)
 	status, offset, length, ms := number(binary.Varint), number(binary.Varint), number(binary.Varint), number(binary.Varint)
+	if depth := int32(number(binary.Varint)); depth >= 0 { // as written
+		u.Depth = &depth
+	}
 	for i, to := range rowStrings(&u) {
 		n := int(number(size))
 		if err != nil || n > len(s) {
@@ -258,9 +271,6 @@ func (t *tables) row(line []byte, before *table.URL) (u table.URL, err error) {
 	if file > 0 && int(file) <= len(t.files) {
 		f := t.files[file-1]
 		u.File, u.Segment, u.Peer = f.name, f.peer, f.peer
-	}
-	if u.Via != "" || u.HopPath != "" || u.Seed != "" {
-		u.SetHopPath(u.HopPath)
 	}
 	return u, err
 }

@@ -12,7 +12,9 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
@@ -174,12 +176,21 @@ func askPeer[T any](ctx context.Context, v *View, of peer.ID, question string) (
 	return decodeAnswer[T](raw)
 }
 
-func urlLine(id job.ID, f *owner.Final) control.URLLine {
+// urlLines returns a function that appends finished URLs, with their sources, to a page.
+func urlLines(store ondisk.Scanner, page *control.URLPage) func(id job.ID, f *owner.Final) {
+	sources := ondisk.NewSources(store.Get)
+	return func(id job.ID, f *owner.Final) {
+		page.URLs = append(page.URLs, urlLine(id, f, sources.Of(ring.PosOf(ring.HostKey(link.Host(f.URL))), id, f.Via)))
+	}
+}
+
+func urlLine(id job.ID, f *owner.Final, from *link.Source) control.URLLine {
 	l := control.URLLine{
 		URL: f.URL, Job: id.String(), Outcome: f.Outcome.String(), Status: f.Status, Redirect: f.Target(), Depth: f.Depth, Hops: f.Hops,
 		Kind: f.Kind.String(), Tries: f.Tries, Size: f.Size, MIME: f.MIME, ETag: f.ETag, LastModified: f.LastModified, DurationMs: f.DurationMs,
 		LinksLeftOut: f.LeftOut,
 	}
+	l.Via, l.HopPath, l.Seed = link.Provenance(from, f.URL, f.Kind, f.Depth, f.Hops)
 	l.Detail = strings.TrimPrefix(strings.TrimPrefix(f.Detail, l.Redirect), " ")
 	if len(f.Digest) > 0 {
 		l.Digest = fmt.Sprintf("sha256:%x", f.Digest)

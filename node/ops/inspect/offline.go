@@ -89,7 +89,7 @@ func (o *Offline) ReadArchive(ctx context.Context, of, name string, offset int64
 // URLs implements control.Results.
 func (o *Offline) URLs(_ context.Context, of, after string) (*control.URLPage, error) {
 	page := &control.URLPage{URLs: []control.URLLine{}}
-	next, err := o.finals(of, after, func(id job.ID, f *owner.Final) { page.URLs = append(page.URLs, urlLine(id, f)) })
+	next, err := o.finals(of, after, urlLines(o.store.Keyspace(storage.KeyspaceHosts), page))
 	page.After = next
 	return page, err
 }

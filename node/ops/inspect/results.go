@@ -128,7 +128,7 @@ func askListed[T any](ctx context.Context, v *View, of, question, after string) 
 func (v *View) urlsHere(ctx context.Context, after string) (*control.URLPage, error) {
 	page := &control.URLPage{URLs: []control.URLLine{}}
 	var err error
-	page.After, err = v.finals(ctx, after, func(id job.ID, f *owner.Final) { page.URLs = append(page.URLs, urlLine(id, f)) })
+	page.After, err = v.finals(ctx, after, urlLines(v.deps.Hosts.Records, page))
 	return page, err
 }
 

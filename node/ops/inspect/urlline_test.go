@@ -12,7 +12,7 @@ import (
 // TestURLLineHasWholeRecord checks that each field of the record of a URL changes its line of the
 // export.
 func TestURLLineHasWholeRecord(t *testing.T) {
-	plain := urlLine(job.ID{}, &owner.Final{})
+	plain := urlLine(job.ID{}, &owner.Final{}, nil)
 	fields := reflect.TypeFor[owner.Final]()
 	for i := range fields.NumField() {
 		name := fields.Field(i).Name
@@ -30,7 +30,11 @@ func TestURLLineHasWholeRecord(t *testing.T) {
 		default:
 			v.SetUint(1)
 		}
-		if urlLine(job.ID{}, &f) == plain {
+		var from *link.Source
+		if name == "Via" {
+			from = &link.Source{URL: "http://a.example/"}
+		}
+		if urlLine(job.ID{}, &f, from) == plain {
 			t.Errorf("%s is not exported", name)
 		}
 	}
@@ -42,11 +46,11 @@ func TestURLLineOfRedirect(t *testing.T) {
 	const target = "http://a.example/new"
 	f := owner.Final{Outcome: link.OutcomeRedirect}
 	f.SetTarget(target)
-	if l := urlLine(job.ID{}, &f); l.Redirect != target || l.Detail != "" {
+	if l := urlLine(job.ID{}, &f, nil); l.Redirect != target || l.Detail != "" {
 		t.Errorf("redirect %q, detail %q, want the target alone", l.Redirect, l.Detail)
 	}
 	f.Detail = "taken from the archive by a repair"
-	if l := urlLine(job.ID{}, &f); l.Redirect != "" || l.Detail != f.Detail {
+	if l := urlLine(job.ID{}, &f, nil); l.Redirect != "" || l.Detail != f.Detail {
 		t.Errorf("redirect %q, detail %q of a redirect without a target", l.Redirect, l.Detail)
 	}
 }

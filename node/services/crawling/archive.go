@@ -9,11 +9,15 @@ import (
 	"net/textproto"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/storage/warc"
 )
+
+// DepthField is a field of a page's metadata: the number of links from a seed, for repair.
+const DepthField = "depth"
 
 // LinkCountsField is a field of a page's metadata: the numbers of its outlinks that are pages,
 // requisites, sitemaps and links that were not followed, in this order.
@@ -42,10 +46,19 @@ func (a *archive) Save(x *pages.Exchange) (recordID string, err error) {
 	e := warc.Exchange{
 		URL: x.URL, Date: x.Date, IP: x.IP, Protocol: x.Protocol, Request: x.RequestHead, ResponseHead: x.ResponseHead, Body: x.Body,
 		PayloadDigest: x.Digest, Truncated: string(x.Truncated), Outlinks: x.Outlinks,
-		Fields: []warc.Field{
-			{Name: "hopsFromSeed", Value: strconv.FormatUint(uint64(x.Depth), 10)},
-			{Name: "fetchTimeMs", Value: strconv.FormatInt(x.Duration.Milliseconds(), 10)},
-		},
+	}
+	for _, f := range [...]warc.Field{
+		{Name: "via", Value: x.Via},
+		{Name: "hopsFromSeed", Value: x.HopPath},
+		{Name: "seed", Value: x.Seed},
+		{Name: "job", Value: x.Job.String()},
+		{Name: "outcome", Value: x.Outcome},
+		{Name: DepthField, Value: strconv.FormatUint(uint64(x.Depth), 10)},
+		{Name: "fetchTimeMs", Value: strconv.FormatInt(x.Duration.Milliseconds(), 10)},
+	} {
+		if f.Value != "" && !strings.ContainsFunc(f.Value, unicode.IsControl) { // what an owner sent may be anything
+			e.Fields = append(e.Fields, f)
+		}
 	}
 	if len(x.Outlinks) > 0 {
 		e.Fields = append(e.Fields, warc.Field{Name: LinkCountsField, Value: x.Links.String()})

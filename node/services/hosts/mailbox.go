@@ -184,6 +184,7 @@ func Message(links []owner.OutLink) *wire.Links {
 	m := &wire.Links{Rules: link.RulesVersion}
 	jobs := make(map[job.ID]uint32)
 	hops, kinds := false, false
+	var sources wire.SourceTable
 	for i := range links {
 		l := &links[i]
 		n, ok := jobs[l.Job]
@@ -197,6 +198,7 @@ func Message(links []owner.OutLink) *wire.Links {
 		m.Depth = append(m.Depth, l.Depth)
 		m.Hops = append(m.Hops, l.Hops)
 		m.Kind = append(m.Kind, byte(l.Kind))
+		sources.Add(l.Source)
 		hops, kinds = hops || l.Hops > 0, kinds || l.Kind != link.KindPage
 	}
 	if !hops {
@@ -205,5 +207,6 @@ func Message(links []owner.OutLink) *wire.Links {
 	if !kinds {
 		m.Kind = nil
 	}
+	m.Sources, m.Source = sources.Columns()
 	return m
 }

@@ -3,8 +3,11 @@ package hosts
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
@@ -132,7 +135,50 @@ func TestColumns(t *testing.T) {
 		t.Errorf("columns %v", m)
 	}
 	plain := Message([]owner.OutLink{{Job: one, URL: "http://a.example/", Kind: link.KindPage}})
-	if plain.GetHops() != nil || plain.GetKind() != nil {
+	if plain.GetHops() != nil || plain.GetKind() != nil || plain.GetSource() != nil {
 		t.Errorf("columns of zeros: %v", plain)
 	}
+	from := &link.Source{URL: "http://d.example/", Path: "L", Seed: "http://e.example/"}
+	m = Message([]owner.OutLink{{Job: one, URL: "http://a.example/"}, {Job: one, URL: "http://b.example/", Source: from}, {Job: one, URL: "http://c.example/", Source: from}})
+	sources := wire.SourcesOf(m, true)
+	if err := m.Validate(); err != nil || len(m.GetSources()) != 1 || sources.Of(0) != nil || *sources.Of(1) != *from || sources.Of(2) != sources.Of(1) {
+		t.Errorf("%v, sources %v of %v", err, m.GetSource(), m.GetSources())
+	}
+	long := &link.Source{URL: "http://d.example/" + strings.Repeat("x", link.MaxSource-20), Seed: "http://e.example/" + strings.Repeat("x", link.MaxSource-20)}
+	var batch []owner.OutLink
+	for i := range MaxBatchLinks {
+		each := *long
+		each.Path = strings.Repeat("L", i%50)
+		batch = append(batch, owner.OutLink{Job: one, URL: "http://a.example/", Source: &each})
+	}
+	m = Message(batch)
+	size := proto.Size(m)
+	m.Sources = nil
+	if size -= proto.Size(m); size > wire.MaxSourceBytes || size < wire.MaxSourceBytes/2 {
+		t.Errorf("sources of %d bytes, at most %d", size, wire.MaxSourceBytes)
+	}
+}
+
+// BenchmarkSources encodes batches of links of real lengths, of which five in a row have the same
+// page, and reports the bytes of their sources.
+func BenchmarkSources(b *testing.B) {
+	id := job.NewID()
+	var batch []owner.OutLink
+	for i := range MaxBatchLinks {
+		l := owner.OutLink{Job: id, URL: fmt.Sprintf("https://www.example-%d.org/news/2026/11/%02d/some-words-of-a-title-%d.html", i%40, i%28, i*7919), Depth: 3}
+		if i%5 == 0 {
+			l.Source = &link.Source{URL: fmt.Sprintf("https://www.example.com/section/2026/11/%02d/some-words-of-a-title-%d.html", i%28, i*7907), Path: "LL", Seed: "https://www.example.com/"}
+		} else {
+			l.Source = batch[i-1].Source
+		}
+		batch = append(batch, l)
+	}
+	m := Message(batch)
+	with := proto.Size(m)
+	m.Sources, m.Source = nil, nil
+	for b.Loop() {
+		Message(batch)
+	}
+	b.ReportMetric(float64(proto.Size(m))/float64(len(batch)), "B/link")
+	b.ReportMetric(float64(with-proto.Size(m))/float64(len(batch)), "B/link-of-sources")
 }

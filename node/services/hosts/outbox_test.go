@@ -324,7 +324,7 @@ func TestDeliverBoundsTheSearch(t *testing.T) {
 }
 
 func TestBatchFitsIntoAMessage(t *testing.T) {
-	if calls.MaxPayload < MaxBatchLinks*(link.MaxURL+64) {
+	if calls.MaxPayload < MaxBatchLinks*(link.MaxURL+64)+wire.MaxSourceBytes {
 		t.Error("a batch of the longest URLs does not fit into a message")
 	}
 }

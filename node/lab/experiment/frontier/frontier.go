@@ -26,7 +26,8 @@ var Frontier = trial.Experiment{
 	About: "bytes on disk per URL in an owner's URL store, by kind of record",
 	Long: `The URL store of a peer (crawl/owner/ledger) alone, on a database with a peer's settings. It accepts a million URLs (--peers) of a ten-thousandth as many hosts,
 and half of them are fetched. 10,000,000 URLs take about six minutes and 3 GiB of disk. Then the database is compacted, and its tables report the size of each
-kind of record. An owner has two records per pending URL: its state and place in the order, and the entry that finds it. A replica has one record per URL.
+kind of record. An owner has two records per pending URL: its state and place in the order, and the entry that finds it. A replica has one record per URL. Eight
+URLs of a host share the record of the page that led to them; an eighth of its size is the share of a URL.
 
 URLs are made of words, like those of shops and newspapers. Half of the pages have an ETag, half a Last-Modified. Digests and record IDs are random and do not
 compress.`,
@@ -94,7 +95,11 @@ type site struct {
 	account *ledger.Account
 	fetched bool
 	urls    int
+	via     uint64 // source of the URLs found last
 }
+
+// urlsOfPage is the number of new URLs of a host that a page leads to.
+const urlsOfPage = 8
 
 // fill lets hosts accept their URLs in turn, as a crawl does, and fetches all URLs of every second
 // one, so that their records are apart.
@@ -133,7 +138,13 @@ func (b *books) grow(x *site, n int) error {
 		url := b.url(x.name, x.urls)
 		x.urls++
 		b.urls, b.length = b.urls+1, b.length+len(url)
-		list[i], _ = a.Accept(link.Hash(b.job.ID, url), url, 1+uint32(x.urls%5), 0, link.KindPage)
+		if (x.urls-1)%urlsOfPage == 0 {
+			from := link.Source{URL: b.url(x.name, x.urls), Path: "LLLLL"[:x.urls%5], Seed: "https://www.example.com/"}
+			value := ondisk.EncodeSource(&from)
+			x.via = ondisk.SourceHash(b.job.ID, value)
+			x.buf.Set(ondisk.SourceKey(a.Pos, b.job.ID, x.via), value)
+		}
+		list[i], _ = a.Accept(link.Hash(b.job.ID, url), url, 1+uint32(x.urls%5), 0, link.KindPage, x.via)
 	}
 	x.buf.Flush()
 	for i := range list {
@@ -257,8 +268,10 @@ func (b *books) table(t *report.Table) error {
 		{"pending: state and order", b.hosts, ondisk.KindReady, b.waiting, plain},
 		{"pending: entry", b.hosts, ondisk.KindEntry, b.waiting, plain},
 		{"done: entry", b.hosts, ondisk.KindEntry, b.done, plain},
+		{"source of 8 URLs", b.hosts, ondisk.KindSource, slices.Concat(b.waiting, b.done), plain},
 		{"replica: pending", b.copies, ondisk.KindEntry, b.waiting, under},
 		{"replica: done", b.copies, ondisk.KindEntry, b.done, under},
+		{"replica: source of 8 URLs", b.copies, ondisk.KindSource, slices.Concat(b.waiting, b.done), under},
 	} {
 		var n, keys, values, disk float64
 		for _, pos := range of.hosts {

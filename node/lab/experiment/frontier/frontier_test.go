@@ -24,7 +24,7 @@ func TestFrontier(t *testing.T) {
 			t.Errorf("%s takes %.0f bytes on the disk, its value has %.0f", row.Row, disk, value[row.Row])
 		}
 	}
-	if len(value) != 5 {
+	if len(value) != 7 {
 		t.Errorf("weighed: %v", value)
 	}
 }

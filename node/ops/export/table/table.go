@@ -201,16 +201,6 @@ func (u *URL) SetIndexed(l *warc.IndexLine, file, peer string) {
 	u.Offset, u.Length = int32(l.Offset), int32(l.Length) // checked by the caller: files roll below 2 GiB
 }
 
-// SetHopPath sets the path of hops, as in Heritrix, and the depth: its hops without redirects. The
-// depth of a path with dropped hops is unknown.
-func (u *URL) SetHopPath(path string) {
-	u.HopPath = path
-	if !strings.Contains(path, "+") {
-		n := int32(len(path) - strings.Count(path, "R")) // at most 64
-		u.Depth = &n
-	}
-}
-
 // subsets are the partitions, as Common Crawl names them; unarchived is ours.
 var subsets = [...]string{"non200responses", "robotstxt", "unarchived", "warc"}
 

@@ -77,16 +77,6 @@ func TestSubset(t *testing.T) {
 	}
 }
 
-func TestSetHopPath(t *testing.T) {
-	for path, depth := range map[string]int32{"": 0, "LLR": 2, "MLE": 3, "10+LLL": -1} {
-		var u URL
-		u.SetHopPath(path)
-		if depth < 0 != (u.Depth == nil) || u.Depth != nil && *u.Depth != depth {
-			t.Errorf("%q: depth %v, want %d", path, u.Depth, depth)
-		}
-	}
-}
-
 // TestWriter: rows come back from the file of their partition, with nulls for empty values; a
 // partition has more than one file if it is long.
 func TestWriter(t *testing.T) {

@@ -1,0 +1,89 @@
+package crawling
+
+import (
+	"crypto/sha256"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/worker/pages"
+	"github.com/apoidea/apoidea/storage/warc"
+)
+
+// TestProvenanceInArchive checks the fields of the metadata record of a page: how it was found,
+// before its outlinks, without those that are empty or have control characters.
+func TestProvenanceInArchive(t *testing.T) {
+	dir := t.TempDir()
+	a, err := openArchive(dir, warc.Config{Compression: warc.None}, NewBodies(BodiesDeps{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	save := func(via, path, seed string) {
+		t.Helper()
+		if _, err := a.Save(&pages.Exchange{
+			URL: "http://a.example/", Date: time.Unix(9, 0), ResponseHead: []byte("HTTP/1.1 200 OK\r\n\r\n"), Digest: sha256.Sum256(nil), Outlinks: []string{"http://b.example/"}, Links: pages.LinkCounts{Pages: 1},
+			Depth: 2, Duration: time.Second, Via: via, HopPath: path, Seed: seed, Job: job.ID{0xab}, Outcome: "ok",
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save("http://c.example/", "LRL", "http://d.example/")
+	save("", "", "http://a.example/")
+	save("http://c.example/\r\noutlink: http://forged.example/", "L\n", "\x00")
+	if err := a.writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const (
+		job   = "job: ab000000000000000000000000000000\r\noutcome: ok\r\ndepth: 2\r\nfetchTimeMs: 1000\r\noutlinkCounts: 1 0 0 0\r\n"
+		links = "outlink: http://b.example/\r\n"
+	)
+	want := []string{
+		"via: http://c.example/\r\nhopsFromSeed: LRL\r\nseed: http://d.example/\r\n" + job + links,
+		"seed: http://a.example/\r\n" + job + links,
+		job + links,
+	}
+	for i, got := range metadata(t, dir) {
+		if i >= len(want) || !strings.HasPrefix(got, want[i]) {
+			t.Errorf("metadata %d is %q", i, got)
+		}
+	}
+}
+
+// metadata returns the blocks of the metadata records of an archive with one file.
+func metadata(t *testing.T, dir string) (blocks []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.warc"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("files %v, %v", files, err)
+	}
+	f, err := os.Open(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for r := warc.NewReader(f, true); ; {
+		rec, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		block, err := io.ReadAll(rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec.Type == warc.TypeMetadata {
+			blocks = append(blocks, string(block))
+		}
+	}
+	if len(blocks) != 3 {
+		t.Errorf("%d metadata records, want 3", len(blocks))
+	}
+	return blocks
+}
