@@ -60,6 +60,9 @@ type tables struct {
 	e     *exporter
 	rows  *extsort.Sorter
 	hosts *extsort.Sorter // parts of hosts, since those of a host are not adjacent in rows
+	// alone has the rows of outcomes without a record, by job and URL, each behind the mark of an
+	// archived answer that has the same: owners do not know the records of redirects and errors.
+	alone *extsort.Sorter
 	links *table.Writer[table.Link]
 	files []tableFile
 	line  []byte
@@ -71,11 +74,11 @@ type tableFile struct{ peer, name string }
 func newTables(e *exporter) *tables {
 	dir := e.work.dir
 	return &tables{
-		e: e, rows: extsort.New(dir), hosts: extsort.New(dir), links: table.NewWriter[table.Link](path.Join(e.work.output(), TableLinks), ""),
+		e: e, rows: extsort.New(dir), hosts: extsort.New(dir), alone: extsort.New(dir), links: table.NewWriter[table.Link](path.Join(e.work.output(), TableLinks), ""),
 	}
 }
 
-func (t *tables) close() error { return errors.Join(t.rows.Close(), t.hosts.Close()) }
+func (t *tables) close() error { return errors.Join(t.rows.Close(), t.hosts.Close(), t.alone.Close()) }
 
 func (t *tables) wants(name string) bool { return slices.Contains(t.e.Tables, name) }
 
@@ -154,6 +157,12 @@ func (k *keepLines) keep(rec *warc.Record, _ *spool) error {
 
 // archived adds the row of a record of the last file, if the filter selects it.
 func (t *tables) archived(l *warc.IndexLine) error {
+	if l.Status < "200" || l.Status > "299" {
+		u := table.URL{URL: withoutNUL(l.URL), Job: jobID(l.Job)}
+		if err := t.alone.Add(append(aloneKey(&u), markArchived)); err != nil {
+			return err
+		}
+	}
 	if !t.e.all {
 		if subject := SubjectOfLine(l); !t.e.Filter.Match(&subject) {
 			return nil
@@ -164,7 +173,7 @@ func (t *tables) archived(l *warc.IndexLine) error {
 	if strings.HasSuffix(f.name, warc.MovedIndex) {
 		f.name = l.File
 	}
-	u := table.URL{URL: l.URL, Job: l.Job, Outcome: l.Outcome, Via: l.Via, HopPath: l.HopPath, Seed: l.Seed, Charset: l.Charset, Truncated: l.Truncated}
+	u := table.URL{URL: withoutNUL(l.URL), Job: jobID(l.Job), Outcome: l.Outcome, Via: l.Via, HopPath: l.HopPath, Seed: l.Seed, Charset: l.Charset, Truncated: l.Truncated}
 	u.SetIndexed(l, f.name, f.peer)
 	if l.Offset > math.MaxInt32 || l.Length > math.MaxInt32 {
 		u.Offset, u.Length = 0, 0 // files of other programs; null says that the place is not known
@@ -183,13 +192,40 @@ func (t *tables) archived(l *warc.IndexLine) error {
 	if l.Job == "" { // of an earlier version, whose keys differ, or of another program
 		key = warc.SURT(l.URL)
 	}
-	return t.add(&u, key, len(t.files))
+	return t.add(t.rows, nil, &u, key, len(t.files))
+}
+
+// Marks behind the key of a line of alone.
+const (
+	markArchived = iota
+	markAlone
+)
+
+func aloneKey(u *table.URL) []byte { return []byte(u.Job + "\x00" + u.URL + "\x00") }
+
+// admit adds the rows of outcomes that no record has.
+func (t *tables) admit(ctx context.Context) error {
+	var archived []byte
+	return t.alone.Each(ctx, func(line []byte) error {
+		job := bytes.IndexByte(line, 0) + 1
+		end := job + bytes.IndexByte(line[job:], 0) + 1
+		key, mark, row := line[:end], line[end], line[end+1:]
+		switch {
+		case mark == markArchived:
+			archived = append(archived[:0], key...)
+			return nil
+		case bytes.Equal(key, archived):
+			t.e.work.records--
+			return nil
+		}
+		return t.rows.Add(row)
+	})
 }
 
 // unarchived adds the row of a URL without a record.
 func (t *tables) unarchived(l *control.URLLine) error {
 	u := table.URL{
-		URL: l.URL, Job: l.Job, Outcome: l.Outcome, Redirect: l.Redirect, MIME: l.MIME, Status: int16(l.Status), // three digits
+		URL: withoutNUL(l.URL), Job: jobID(l.Job), Outcome: l.Outcome, Redirect: l.Redirect, MIME: l.MIME, Status: int16(l.Status), // three digits
 		Via: l.Via, HopPath: l.HopPath, Seed: l.Seed,
 	}
 	depth := int32(min(l.Depth, math.MaxInt32))
@@ -197,14 +233,27 @@ func (t *tables) unarchived(l *control.URLLine) error {
 	if at, err := time.Parse(time.RFC3339, l.Fetched); err == nil {
 		u.Fetched = at.UnixMilli()
 	}
-	return t.add(&u, warc.SURT(u.URL), 0)
+	return t.add(t.alone, append(aloneKey(&u), markAlone), &u, warc.SURT(u.URL), 0)
 }
 
-// add adds a row with its SURT key. File is the number of its archive file, 0 without.
-func (t *tables) add(u *table.URL, key string, file int) error {
+// withoutNUL replaces the byte that ends a part of a line. Canonical URLs do not have it, but what a
+// peer sends may.
+func withoutNUL(s string) string { return strings.ReplaceAll(s, "\x00", "%00") }
+
+// jobID returns an ID that a peer sent, which becomes a name of a directory; empty if it is none.
+func jobID(s string) string {
+	if len(s) != 32 || strings.Trim(s, "0123456789abcdef") != "" {
+		return ""
+	}
+	return s
+}
+
+// add adds a row with its SURT key to a sorter, behind a prefix. File is the number of its archive
+// file, 0 without.
+func (t *tables) add(to *extsort.Sorter, prefix []byte, u *table.URL, key string, file int) error {
 	t.e.work.records++
-	key = strings.ReplaceAll(key, "\x00", "%00")
-	b := append(t.line[:0], u.Job...)
+	key = withoutNUL(key)
+	b := append(append(t.line[:0], prefix...), u.Job...)
 	b = append(b, 0, u.SubsetOrder())
 	b = append(append(b, key...), 0)
 	b = binary.BigEndian.AppendUint64(b, uint64(max(u.Fetched, 0))) // not negative
@@ -220,7 +269,7 @@ func (t *tables) add(u *table.URL, key string, file int) error {
 		b = append(binary.AppendUvarint(b, uint64(len(*s))), *s...)
 	}
 	t.line = b
-	return t.rows.Add(b)
+	return to.Add(b)
 }
 
 // rowStrings are the text columns that a line of the sorter has.
@@ -281,6 +330,9 @@ func (t *tables) assemble(ctx context.Context) error {
 	urls := table.NewWriter[table.URL](dir, "url_surtkey")
 	var before table.URL
 	var host table.Host
+	if err := t.admit(ctx); err != nil {
+		return err
+	}
 	err := t.rows.Each(ctx, func(line []byte) error {
 		u, err := t.row(line, &before)
 		if err != nil {

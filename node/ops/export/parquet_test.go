@@ -127,6 +127,64 @@ func TestParquetRefuses(t *testing.T) {
 	}
 }
 
+// hostileLines is a peer whose index and outcomes are made to break out of the output, or out of the
+// lines of a sorter.
+type hostileLines struct{ index string }
+
+func (hostileLines) Archives(context.Context, bool) (*control.Archives, error) {
+	return &control.Archives{Peers: []control.ArchivePeer{{Peer: "p", Role: "ring", Files: []control.ArchiveFile{{Name: "x.warc.gz"}}}}}, nil
+}
+
+func (hostileLines) URLs(context.Context, string, string) (*control.URLPage, error) {
+	return &control.URLPage{URLs: []control.URLLine{{URL: "http://a.example/\x00\x00\x01", Job: "../../up", Outcome: "dns", Depth: 1 << 31}}}, nil
+}
+
+func (h hostileLines) ReadArchive(_ context.Context, _, name string, _ int64, w io.Writer) error {
+	if name != "x.cdxj" {
+		return &control.Error{Kind: control.KindFailed, Text: "no such file"}
+	}
+	_, err := io.WriteString(w, h.index)
+	return err
+}
+
+func TestParquetOfHostilePeer(t *testing.T) {
+	dir := t.TempDir()
+	index := `x 20260101120000 {"url": "http://a.example/\u0000x", "mime": "text/html", "status": "404", "digest": "", "length": "9000000000", "offset": "7", "filename": "x", "job": "../../../up", "via": "\u0000"}
+y 20260101120000 {"url": "no url", "mime": "", "status": "-", "digest": "", "length": "7", "offset": "7", "filename": "x", "job": "a\u0000b", "depth": "-5", "ms": "x"}
+`
+	r, err := Run(t.Context(), hostileLines{index}, Options{What: Parquet, Output: filepath.Join(dir, "a", "out"), Tables: Tables()})
+	if control.KindOf(err) != control.KindUsage {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err = Run(t.Context(), hostileLines{index}, Options{What: Parquet, Output: filepath.Join(dir, "out"), Tables: []string{TableURLs, TableHosts}}); err != nil || r.Records != 3 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	rows := rowsIn[table.URL](t, filepath.Join(dir, "out", "crawl=none"))
+	if len(rows["subset=non200responses"]) != 2 || len(rows["subset=unarchived"]) != 1 || rows["subset=unarchived"][0].Outcome != "dns" {
+		t.Errorf("%+v", rows)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("%v, %v", left, err)
+	}
+}
+
+// TestArchivedAnswersOnce: an outcome without the ID of its record is a row of its own only if no
+// archive has an answer of the URL in the job.
+func TestArchivedAnswersOnce(t *testing.T) {
+	const job = "0123456789abcdef0123456789abcdef"
+	src := hostileLines{`x 20260101120000 {"url": "http://a.example/\u0000\u0000\u0001", "mime": "-", "status": "404", "digest": "", "length": "7", "offset": "7", "filename": "x", "job": ""}` + "\n"}
+	for _, same := range []bool{true, false} {
+		if !same {
+			src.index = strings.Replace(src.index, `"job": ""`, `"job": "`+job+`"`, 1)
+		}
+		dir := filepath.Join(t.TempDir(), "out")
+		r, err := Run(t.Context(), src, Options{What: Parquet, Output: dir})
+		if err != nil || same != (r.Records == 1) || same == (r.Records == 2) {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+}
+
 // large is a peer with indexes of many records and no archive behind them.
 type large struct {
 	files, lines int
