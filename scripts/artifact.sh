@@ -3,8 +3,8 @@
 #
 #   scripts/artifact.sh [-o DIR] [--data DIR] [--quick] [--resume] [--only NAME]... [--accept]
 #
-# The page is DIR/artifact.html (default bin/artifact); it needs no other file. Takes about 16 minutes on two cores, with --quick some minutes. The
-# experiment churn, which repeats no paper, is left out. Runs are those of scripts/experiments.sh: seed 1, on the synthetic internet, and on the measured matrices where the data directory (default ../shared/data) is.
+# The page is DIR/artifact.html (default bin/artifact); it needs no other file. Takes about 16 minutes on two cores, with --quick some minutes.
+# Runs are those of scripts/experiments.sh: seed 1, on the synthetic internet, and on the measured matrices where the data directory (default ../shared/data) is.
 # Committed figures are in docs/experiments.json, and of --quick in docs/experiments.quick.json. A figure is inside if it lies between the 5th and the
 # 95th percentile of the committed draws, or within 1 % of the committed figure (frontier, a real database: 3 %). Exit status 1 if one is outside, new or missing.
 # --resume keeps the runs that DIR has. --accept commits to the new figures: it copies them over the committed ones after the comparison.
@@ -33,7 +33,7 @@ apoidea experiment list --json >"$work/list.json"
 begun=$SECONDS
 mkdir -p "$out"
 rm -f "$out/experiments.json" # without the figures of an earlier run
-"$root/scripts/experiments.sh" -o "$out" --data "$data" --to "$out/experiments.md" --without churn "${quick[@]}" "${again[@]}" "${only[@]}"
+"$root/scripts/experiments.sh" -o "$out" --data "$data" --to "$out/experiments.md" "${quick[@]}" "${again[@]}" "${only[@]}"
 
 [ -f "$committed" ] || { say "$committed is missing: all figures count as new"; echo '{}' >"$work/none.json"; }
 jq -c '{key: (input_filename | split("/") | .[-3] + "/" + .[-2]), run: .}' "$out"/*/*/run.json >"$work/runs"

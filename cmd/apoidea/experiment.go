@@ -66,8 +66,8 @@ machine and the CPU time. The expected time of more than 20 s is printed first. 
 		Use:   "run NAME -o DIR",
 		Short: "Run an experiment and write its table and charts",
 		Long:  long.String(),
-		Example: `  apoidea experiment run churn -o out --quick
-  apoidea experiment run churn -o out --rtt planetlab-490.csv.gz --seed 7`,
+		Example: `  apoidea experiment run placement -o out --quick
+  apoidea experiment run placement -o out --rtt planetlab-490.csv.gz --seed 7`,
 		Args: exactly("the name of an experiment"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())

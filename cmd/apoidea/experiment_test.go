@@ -33,12 +33,12 @@ func TestExperimentCommandLines(t *testing.T) {
 		code int
 		says string
 	}{
-		"list":       {"list", 0, "churn"},
+		"list":       {"list", 0, "frontier"},
 		"no name":    {"run", 2, "the name of an experiment"},
-		"unknown":    {"run chrun -o " + dir, 2, "chrun"},
-		"nowhere":    {"run churn", 2, "-o DIR"},
-		"no peers":   {"run churn --peers -1 -o " + dir, 2, "peers -1"},
-		"no such":    {"run churn --rtt " + filepath.Join(dir, "none.csv") + " -o " + dir, 2, "rtt matrix"},
+		"unknown":    {"run plcement -o " + dir, 2, "plcement"},
+		"nowhere":    {"run placement", 2, "-o DIR"},
+		"no peers":   {"run placement --peers -1 -o " + dir, 2, "peers -1"},
+		"no such":    {"run placement --rtt " + filepath.Join(dir, "none.csv") + " -o " + dir, 2, "rtt matrix"},
 		"group only": {"", 0, "Available Commands"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestExperimentWritesItsTable(t *testing.T) {
 	if err := os.WriteFile(rtt, []byte(strings.ReplaceAll(matrix.String(), ",\n", "\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, _, err := executeExperiment(t, &globals{json: true}, "run", "churn", "-o", dir, "--rtt", rtt, "--peers", "20", "--hours", "0.01", "--seed", "3")
+	out, _, err := executeExperiment(t, &globals{json: true}, "run", "placement", "-o", dir, "--rtt", rtt, "--peers", "4", "--sites", "30", "--quick", "--seed", "3")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,9 +123,9 @@ func TestExperimentAnnouncesTimeOfLongRuns(t *testing.T) {
 	cancel()
 	var errOut bytes.Buffer
 	cmd := newExperiment(new(globals))
-	cmd.SetArgs([]string{"run", "churn", "-o", t.TempDir(), "--brief"})
+	cmd.SetArgs([]string{"run", "ipmicra-load", "-o", t.TempDir(), "--brief"})
 	cmd.SetErr(&errOut)
-	if err := cmd.ExecuteContext(ctx); !errors.Is(err, context.Canceled) || !strings.HasPrefix(errOut.String(), "churn: expected time 1m50s ") {
+	if err := cmd.ExecuteContext(ctx); !errors.Is(err, context.Canceled) || !strings.HasPrefix(errOut.String(), "ipmicra-load: expected time 2m0s ") {
 		t.Errorf("%v, %q", err, errOut.String())
 	}
 }

@@ -37,7 +37,8 @@ except apoidea.Error as err:
     print("error", err.kind)
 `
 
-// TestPythonClient: scripts/apoidea.py posts a job to a real peer, follows it and reads its results.
+// TestPythonClient: scripts/apoidea.py posts a job to a real peer, follows it and reads its
+// results.
 //
 // Slow: starts a process.
 func TestPythonClient(t *testing.T) {

@@ -103,10 +103,10 @@ func (h *Host) Start() { h.up, h.thaw = true, 0; h.life++ }
 func (h *Host) Stop(silent bool) { h.up, h.silent = false, silent; h.life++ }
 
 // Pause suspends the host for d, like SIGSTOP: it neither acts nor answers, and messages wait.
-func (h *Host) Pause(d time.Duration) { h.thaw = h.net.at + d }
+func (h *Host) Pause(d time.Duration) { h.thaw = h.net.Elapsed() + d }
 
 // Paused reports whether the host is suspended now.
-func (h *Host) Paused() bool { return h.thaw > h.net.at }
+func (h *Host) Paused() bool { return h.thaw > h.net.Elapsed() }
 
 // After schedules fn after a delay unless the host ends before; a paused host runs it on
 // resumption.
@@ -121,7 +121,7 @@ func (h *Host) After(delay time.Duration, fn func()) {
 
 // awake runs fn once the host is not paused, if it is still in the same life.
 func (h *Host) awake(fn func()) {
-	if left := h.thaw - h.net.at; left > 0 {
+	if left := h.thaw - h.net.Elapsed(); left > 0 {
 		h.After(left, fn)
 		return
 	}
@@ -203,11 +203,11 @@ func (n *Network) behindNAT(i int) bool { return n.NAT != nil && n.NAT(i) }
 // opens.
 func (n *Network) reaches(i, j int) bool {
 	if n.behindNAT(i) {
-		n.lines[[2]int{i, j}] = n.at
+		n.lines[[2]int{i, j}] = n.Elapsed()
 	}
 	if !n.behindNAT(j) {
 		return true
 	}
 	last, ok := n.lines[[2]int{j, i}]
-	return ok && n.at-last < lineFor
+	return ok && n.Elapsed()-last < lineFor
 }

@@ -7,8 +7,8 @@
 // the same body was archived before), request, and metadata with the outlinks. Each record is one
 // gzip member or Zstandard frame, so that a reader can start at any of them; those of one exchange
 // are adjacent and written atomically. A file begins with a warcinfo record and is rotated by size.
-// Its index is a CDXJ file beside it: one line per exchange, sorted by SURT key, with the provenance
-// of the URL from the metadata record.
+// Its index is a CDXJ file beside it: one line per exchange, sorted by SURT key, with the
+// provenance of the URL from the metadata record.
 //
 //	name.warc.gz.open    the file being written (.warc.zst, .warc)
 //	name.cdxj.open       its index so far, unsorted, a help that recovery does without

@@ -28,8 +28,13 @@ type provenanceField struct {
 
 func (p *Provenance) fields() [7]provenanceField {
 	return [...]provenanceField{
-		{"job", "job", &p.Job}, {"outcome", "outcome", &p.Outcome}, {"via", "via", &p.Via}, {"hopsFromSeed", "hops", &p.HopPath}, {"seed", "seed", &p.Seed},
-		{"fetchTimeMs", "ms", &p.FetchMs}, {"depth", "depth", &p.Depth},
+		{"job", "job", &p.Job},
+		{"outcome", "outcome", &p.Outcome},
+		{"via", "via", &p.Via},
+		{"hopsFromSeed", "hops", &p.HopPath},
+		{"seed", "seed", &p.Seed},
+		{"fetchTimeMs", "ms", &p.FetchMs},
+		{"depth", "depth", &p.Depth},
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 func TestOptions(t *testing.T) {
-	e, err := Find("churn")
+	e, err := Find("placement")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
-	if _, err := Find("chrun"); !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "churn") {
+	if _, err := Find("plcement"); !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "placement") {
 		t.Errorf("error %v", err)
 	}
 }

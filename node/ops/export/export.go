@@ -184,6 +184,9 @@ func Run(ctx context.Context, src control.Results, o Options) (*Report, error) {
 		e.log = &crawlLog{rows: extsort.New(w.dir)}
 	}
 	err = e.run(ctx)
+	if e.tables != nil {
+		err = errors.Join(err, e.tables.close())
+	}
 	return e.report, errors.Join(err, w.close())
 }
 

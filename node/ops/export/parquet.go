@@ -53,9 +53,9 @@ func (o *Options) checkTables() error {
 	return nil
 }
 
-// tables makes the tables of a Parquet export. Rows of URLs come from the indexes of archives, so no
-// archive is transferred, and from the URLs without a record. They are sorted by job, subset, SURT
-// key and time.
+// tables makes the tables of a Parquet export. Rows of URLs come from the indexes of archives, so
+// no archive is transferred, and from the URLs without a record. They are sorted by job, subset,
+// SURT key and time.
 type tables struct {
 	e     *exporter
 	rows  *extsort.Sorter
@@ -236,8 +236,8 @@ func (t *tables) unarchived(l *control.URLLine) error {
 	return t.add(t.alone, append(aloneKey(&u), markAlone), &u, warc.SURT(u.URL), 0)
 }
 
-// withoutNUL replaces the byte that ends a part of a line. Canonical URLs do not have it, but what a
-// peer sends may.
+// withoutNUL replaces the byte that ends a part of a line. Canonical URLs do not have it, but what
+// a peer sends may.
 func withoutNUL(s string) string { return strings.ReplaceAll(s, "\x00", "%00") }
 
 // jobID returns an ID that a peer sent, which becomes a name of a directory; empty if it is none.

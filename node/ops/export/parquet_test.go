@@ -42,8 +42,8 @@ func rowsIn[T any](t *testing.T, dir string) map[string][]T {
 	return rows
 }
 
-// TestParquet: each record of the archives and each URL without one is a row, sorted by key, also if
-// an index is missing; links and hosts agree with it.
+// TestParquet: each record of the archives and each URL without one is a row, sorted by key, also
+// if an index is missing; links and hosts agree with it.
 func TestParquet(t *testing.T) {
 	for _, index := range []bool{true, false} {
 		src := world(t)
@@ -105,8 +105,8 @@ func TestParquet(t *testing.T) {
 	}
 }
 
-// TestParquetRefuses: a stream, an unknown table, and tables of another kind are usage errors, and a
-// filter without a match leaves nothing.
+// TestParquetRefuses: a stream, an unknown table, and tables of another kind are usage errors, and
+// a filter without a match leaves nothing.
 func TestParquetRefuses(t *testing.T) {
 	dir := t.TempDir()
 	for _, o := range []Options{
@@ -127,8 +127,8 @@ func TestParquetRefuses(t *testing.T) {
 	}
 }
 
-// hostileLines is a peer whose index and outcomes are made to break out of the output, or out of the
-// lines of a sorter.
+// hostileLines is a peer whose index and outcomes are made to break out of the output, or out of
+// the lines of a sorter.
 type hostileLines struct{ index string }
 
 func (hostileLines) Archives(context.Context, bool) (*control.Archives, error) {

@@ -108,7 +108,8 @@ func ParseHead(url string, raw []byte) (status int, header textproto.MIMEHeader,
 	return status, header, target
 }
 
-// Target returns the canonical target of a redirect of the URL by its Location; "" if it is invalid.
+// Target returns the canonical target of a redirect of the URL by its Location; "" if it is
+// invalid.
 func Target(url, location string) string {
 	base, err := link.NewBase(url)
 	if err != nil {

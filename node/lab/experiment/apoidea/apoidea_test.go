@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/apoidea/apoidea/dht/dhtsim"
+	"github.com/apoidea/apoidea/dht/dhtsim/clock"
 	"github.com/apoidea/apoidea/node/lab/experiment/report"
 	"github.com/apoidea/apoidea/node/lab/experiment/trial"
 	"github.com/apoidea/apoidea/node/lab/experiment/trial/trialtest"
@@ -31,7 +31,7 @@ func TestProcessor(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			var clock dhtsim.Clock
+			var clock clock.Clock
 			p := processor{clock: &clock, share: tt.share}
 			ended := make([]time.Duration, len(tt.tasks))
 			total := time.Duration(0)
@@ -54,7 +54,7 @@ func TestProcessor(t *testing.T) {
 
 // TestDisk checks that the disk serves requests in sequence.
 func TestDisk(t *testing.T) {
-	var clock dhtsim.Clock
+	var clock clock.Clock
 	m := newMachine(&clock, &hardware{disk: 30 * time.Millisecond}, 1)
 	var ended []time.Duration
 	for _, at := range []time.Duration{0, 10 * time.Millisecond, 100 * time.Millisecond} {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/webgen"
-	"github.com/apoidea/apoidea/dht/dhtsim"
+	"github.com/apoidea/apoidea/dht/dhtsim/clock"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
 	"github.com/apoidea/apoidea/node/lab/internet"
@@ -115,7 +115,7 @@ func todaysMessages() []messageKind {
 type apoideaCrawl struct {
 	setup apoideaSetup
 	rnd   *rand.Rand
-	clock dhtsim.Clock
+	clock clock.Clock
 	peers []*apoideaPeer
 	keys  []ring.Key // of the peers, ascending
 	owner []int      // of each host, by number

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/apoidea/apoidea/dht/dhtsim"
+	"github.com/apoidea/apoidea/dht/dhtsim/clock"
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
@@ -68,13 +68,13 @@ func today() *hardware {
 // serves requests in sequence.
 type machine struct {
 	*hardware
-	clock *dhtsim.Clock
+	clock *clock.Clock
 	cpu   processor
 	// diskFree is the time when the disk has finished all requests so far.
 	diskFree time.Duration
 }
 
-func newMachine(clock *dhtsim.Clock, h *hardware, cpuShare float64) *machine {
+func newMachine(clock *clock.Clock, h *hardware, cpuShare float64) *machine {
 	return &machine{hardware: h, clock: clock, cpu: processor{clock: clock, share: cpuShare}}
 }
 
@@ -87,7 +87,7 @@ func (m *machine) store(then func()) {
 // processor models processor sharing: each of n tasks gets an n-th of the crawler's share. A
 // shorter task that began later overtakes.
 type processor struct {
-	clock *dhtsim.Clock
+	clock *clock.Clock
 	// share is the crawler's share of the CPU; 1 is all of it.
 	share float64
 	// busy is the time with tasks, up to at.

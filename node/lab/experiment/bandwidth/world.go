@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
-	"github.com/apoidea/apoidea/dht/dhtsim"
+	"github.com/apoidea/apoidea/dht/dhtsim/clock"
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
 )
 
@@ -114,7 +114,7 @@ func newBandwidthWorld(seed uint64, seconds, hour int) *bandwidthWorld {
 			for second := range s.unrest {
 				h := second / hour
 				swing := workSwing
-				if day := dhtsim.Epoch.AddDate(0, 0, h/24).Weekday(); day == time.Saturday || day == time.Sunday {
+				if day := clock.Epoch.AddDate(0, 0, h/24).Weekday(); day == time.Saturday || day == time.Sunday {
 					swing = -restSwing
 				}
 				s.unrest[second] *= math.Exp(-swing * math.Cos(2*math.Pi*(float64(h%24)-slowest)/24))
@@ -173,14 +173,14 @@ type bandwidthStart struct {
 func (r *bandwidthRun) time() time.Time {
 	hour := r.world.hour * stepsASecond
 	if hour == 0 {
-		return dhtsim.Epoch.Add(time.Duration(r.now) * bandwidthStep)
+		return clock.Epoch.Add(time.Duration(r.now) * bandwidthStep)
 	}
 	h := r.now / hour
 	minute, day := h*37%59, h/24
 	if r.sameDay {
 		day *= 7
 	}
-	return dhtsim.Epoch.AddDate(0, 0, day).Add(time.Duration(h%24)*time.Hour + time.Duration(minute)*time.Minute + time.Duration(r.now%hour)*bandwidthStep)
+	return clock.Epoch.AddDate(0, 0, day).Add(time.Duration(h%24)*time.Hour + time.Duration(minute)*time.Minute + time.Duration(r.now%hour)*bandwidthStep)
 }
 
 // At implements bandwidth.Queue.

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/placement/coordinates"
-	"github.com/apoidea/apoidea/dht/dhtsim"
+	"github.com/apoidea/apoidea/dht/dhtsim/clock"
 )
 
-var start = dhtsim.Epoch
+var start = clock.Epoch
 
 // estimators are peers at the corners of a square.
 func estimators() []place {

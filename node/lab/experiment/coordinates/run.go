@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/placement/coordinates"
-	"github.com/apoidea/apoidea/dht/dhtsim"
+	"github.com/apoidea/apoidea/dht/dhtsim/clock"
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
 )
 
@@ -15,7 +15,7 @@ import (
 // the others, and has its own cycle.
 type coordRun struct {
 	w      *coordWorld
-	clock  dhtsim.Clock
+	clock  clock.Clock
 	rnd    *rand.Rand
 	gossip []*coordinates.Gossip
 	estim  []*estimator

@@ -9,7 +9,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement/adaptive"
 	"github.com/apoidea/apoidea/crawl/placement/coordinates"
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
-	"github.com/apoidea/apoidea/dht/dhtsim"
+	"github.com/apoidea/apoidea/dht/dhtsim/clock"
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
 )
 
@@ -118,7 +118,7 @@ func adaptiveFleet(w *placementWorld, all bool) (*fleet, error) {
 		s := fresh(0)
 		for k := range w.peers {
 			own := w.peerSample(k, true)
-			s.Learn(dhtsim.Epoch, &own)
+			s.Learn(clock.Epoch, &own)
 		}
 		f := one(w, s)
 		f.coordinator = true
@@ -130,7 +130,7 @@ func adaptiveFleet(w *placementWorld, all bool) (*fleet, error) {
 		for k := range w.peers {
 			if w.hops(i, k) <= sampleHops {
 				own := w.peerSample(k, false)
-				s.Learn(dhtsim.Epoch, &own)
+				s.Learn(clock.Epoch, &own)
 			}
 		}
 		return s

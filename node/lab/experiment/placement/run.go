@@ -12,7 +12,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/placement/adaptive"
 	"github.com/apoidea/apoidea/crawl/placement/coordinates"
-	"github.com/apoidea/apoidea/dht/dhtsim"
+	"github.com/apoidea/apoidea/dht/dhtsim/clock"
 	"github.com/apoidea/apoidea/node/lab/experiment/report"
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
 	"github.com/apoidea/apoidea/node/lab/internet"
@@ -53,7 +53,7 @@ type placementRun struct {
 	w     *placementWorld
 	row   *placementRow
 	fleet *fleet
-	clock dhtsim.Clock
+	clock clock.Clock
 	err   error
 
 	hosts    []hostRun
@@ -477,7 +477,7 @@ func heldBack(w *placementWorld, row *placementRow) (optimal, probes float64, er
 // placeOnce lets a strategy place a site in zero time.
 func placeOnce(w *placementWorld, s placement.Strategy, site *placementSite, of []int, row *placementRow) (worker, probes int, err error) {
 	v := w.view(site, of, row)
-	v.Now, v.Measured = dhtsim.Epoch, make(map[string]placement.Measurement)
+	v.Now, v.Measured = clock.Epoch, make(map[string]placement.Measurement)
 	c, probes, err := worlds.Decide(s, &v, func(peer string) time.Duration { return site.probe(w.index[peer], 0) })
 	if err != nil {
 		return 0, 0, fmt.Errorf("%s: %w", row.name, err)

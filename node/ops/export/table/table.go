@@ -1,5 +1,6 @@
-// Package table writes results as Parquet files, for DuckDB, Spark, pandas and the like. The table of
-// URLs has the columns of Common Crawl's index (cc-index-table, in its order), then Apoidea's own.
+// Package table writes results as Parquet files, for DuckDB, Spark, pandas and the like. The table
+// of URLs has the columns of Common Crawl's index (cc-index-table, in its order), then Apoidea's
+// own.
 package table
 
 import (
@@ -125,8 +126,8 @@ func (h *Host) Merge(o *Host) {
 	h.Last = max(h.Last, o.Last)
 }
 
-// SetURL sets a canonical URL and the columns that follow from it, except for the SURT key. Those of
-// the host are copied from the row before, if it has the same.
+// SetURL sets a canonical URL and the columns that follow from it, except for the SURT key. Those
+// of the host are copied from the row before, if it has the same.
 func (u *URL) SetURL(url string, before *URL) {
 	u.URL = url
 	scheme, rest, _ := strings.Cut(url, "://")

@@ -20,8 +20,8 @@ const (
 	chunk = 1024
 )
 
-// Writer writes rows of one type, which come in their order, to files below a directory, each row in
-// that of its partition. It is not safe for concurrent use.
+// Writer writes rows of one type, which come in their order, to files below a directory, each row
+// in that of its partition. It is not safe for concurrent use.
 type Writer[T any] struct {
 	dir    string
 	sorted string // column of the order; empty: none

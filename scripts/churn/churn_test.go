@@ -1,4 +1,4 @@
-package churn
+package main
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 // TestChurnIsTheSameForASeed compares two small runs of the whole experiment.
 func TestChurnIsTheSameForASeed(t *testing.T) {
 	run := func(seed uint64) map[string][]byte {
-		_, files := trialtest.Run(t, &Churn, trial.Options{Seed: seed, Peers: 30, Hours: 0.01})
+		_, files := trialtest.Run(t, &churn, trial.Options{Seed: seed, Peers: 30, Hours: 0.01})
 		return files
 	}
 	first, second, other := run(1), run(1), run(2)

@@ -1,11 +1,19 @@
-// Package churn simulates peers of a ring that join and die, and compares the owners with the
+// Command churn simulates peers of a ring that join and die, and compares the owners with the
 // truth.
-package churn
+//
+//	go run ./scripts/churn -o DIR [-peers 10000] [-hours 0.1] [-seed 7] [-quick]
+//
+// It writes a table and charts as the experiments of the program do.
+package main
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"math"
+	"os"
+	"os/signal"
 	"time"
 
 	"github.com/apoidea/apoidea/node/lab/experiment/report"
@@ -14,14 +22,39 @@ import (
 	"github.com/apoidea/apoidea/node/lab/sim"
 )
 
-// Churn measures how soon owners are correct while peers join and die.
-var Churn = trial.Experiment{
+// churn measures how soon owners are correct while peers join and die.
+var churn = trial.Experiment{
 	Name:  "churn",
 	About: "peers of a ring join and die: wrong owners, cost",
 	Long: `A ring of --peers (2,000) in virtual time. Sessions are exponential with a median of 60 minutes and end with deaths, half of them silent. Joining peers keep the number of
 peers constant for --hours (four minutes). Owners are compared with the global truth; then a tenth of all peers dies at once. A crawl under churn is a test: TestCrawlUnderChurn of
 node/lab/sim.`,
 	Run: runChurn,
+}
+
+func main() {
+	var o trial.Options
+	out := flag.String("o", "", "output directory (required)")
+	flag.Uint64Var(&o.Seed, "seed", 1, "seed of all random draws")
+	flag.IntVar(&o.Peers, "peers", 0, "number of peers")
+	flag.Float64Var(&o.Hours, "hours", 0, "virtual hours")
+	flag.StringVar(&o.RTT, "rtt", "", "matrix of round trips in ms, square CSV")
+	flag.BoolVar(&o.Quick, "quick", false, "400 peers")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := errors.New("churn: -o DIR is required")
+	if *out != "" {
+		var found *report.Report
+		run := report.Run{Version: "scripts/churn", Commit: "unknown", Command: os.Args}
+		if found, err = trial.Run(ctx, &churn, o, *out, run, func(text string, _ float64) { fmt.Fprintf(os.Stderr, "\r%s ", text) }); err == nil {
+			fmt.Printf("\n%s\nwritten to %s\n", found.Table.Text(), *out)
+		}
+	}
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }
 
 func runChurn(ctx context.Context, o *trial.Options, r *report.Report, progress trial.Progress) error {
