@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,6 +35,7 @@ type ring struct {
 	left int64
 	fail error
 	read int64
+	mu   sync.Mutex // guards left and read: an index is read beside its file
 }
 
 func (r *ring) Archives(context.Context, bool) (*control.Archives, error) {
@@ -57,6 +59,18 @@ func (r *ring) Archives(context.Context, bool) (*control.Archives, error) {
 	return a, nil
 }
 
+// take returns what may be given of some bytes.
+func (r *ring) take(part []byte) []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.left >= 0 {
+		part = part[:min(int64(len(part)), r.left)]
+		r.left -= int64(len(part))
+	}
+	r.read += int64(len(part))
+	return part
+}
+
 func (r *ring) ReadArchive(ctx context.Context, peer, name string, offset int64, w io.Writer) error {
 	raw, ok := r.files[peer][name]
 	if !ok {
@@ -66,18 +80,13 @@ func (r *ring) ReadArchive(ctx context.Context, peer, name string, offset int64,
 	}
 	raw = raw[min(offset, int64(len(raw))):]
 	for len(raw) > 0 {
-		if r.left == 0 {
+		part := r.take(raw[:min(len(raw), 997)])
+		if len(part) == 0 {
 			return r.fail
-		}
-		part := raw[:min(len(raw), 997)]
-		if r.left > 0 {
-			part = part[:min(int64(len(part)), r.left)]
-			r.left -= int64(len(part))
 		}
 		if _, err := w.Write(part); err != nil {
 			return err
 		}
-		r.read += int64(len(part))
 		raw = raw[len(part):]
 	}
 	return ctx.Err()
@@ -89,6 +98,8 @@ func (r *ring) URLs(_ context.Context, peer, after string) (*control.URLPage, er
 	if after != "" {
 		i = slices.Index(all, after) + 1
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.left == 0 {
 		return nil, r.fail
 	}

@@ -77,6 +77,7 @@ func validStatus(v string) bool {
 // Check returns a usage error for an invalid value, and converts values to lower case.
 func (f *Filter) Check() error {
 	for _, c := range f.conditions() {
+		*c.values = slices.Clone(*c.values) // the caller may use them for another export
 		for i, v := range *c.values {
 			if c.fold {
 				v = strings.ToLower(v)

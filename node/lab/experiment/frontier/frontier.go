@@ -27,7 +27,7 @@ var Frontier = trial.Experiment{
 	Long: `The URL store of a peer (crawl/owner/ledger) alone, on a database with a peer's settings. It accepts a million URLs (--peers) of a ten-thousandth as many hosts,
 and half of them are fetched. 10,000,000 URLs take about six minutes and 3 GiB of disk. Then the database is compacted, and its tables report the size of each
 kind of record. An owner has two records per pending URL: its state and place in the order, and the entry that finds it. A replica has one record per URL. Eight
-URLs of a host share the record of the page that led to them; an eighth of its size is the share of a URL.
+URLs of a host share the record of the page that led to them. Its size is divided by eight.
 
 URLs are made of words, like those of shops and newspapers. Half of the pages have an ETag, half a Last-Modified. Digests and record IDs are random and do not
 compress.`,
