@@ -24,6 +24,7 @@ apoidea crawl https://example\.org/|why https://example\.org/page	needs a site o
 ^scripts/reproduce\.sh	builds everything twice: minutes
 experiment run 	long: keeps a processor for half a minute and more
 ^scripts/pages\.sh	long: compiles once more
+^scripts/sql\.sh	installs DuckDB from npm
 '
 # Text that is shown and not typed.
 text='
