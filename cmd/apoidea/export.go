@@ -46,14 +46,19 @@ func newExport(g *globals) *cobra.Command {
     urls      one JSON document per URL with all that is recorded of it
     crawllog  the twelve columns of Heritrix' crawl.log, one line per URL, sorted by the end of the fetch
     parquet   tables for DuckDB, Spark or pandas, in a directory: --tables urls,links,hosts
+    text      one JSON document per page: URL, time, title, language, text, main text, digest, SimHash, record and job
+    wet       the plain text of pages as WARC conversion records, as Common Crawl's WET files
 
 parquet has a row for each record of the archives in DIR/crawl=JOB/subset=warc, non200responses or robotstxt, with the columns of Common Crawl's index and more,
 sorted by SURT key. URLs without a record are in subset=unarchived. It reads indexes, not archives, except for the table links.
 
+text and wet have the pages with status 2xx in HTML or plain text. A revisit has no body: it is counted and left out. The main text, without navigation and
+the like, takes most of the time: --no-main-text leaves it out.
+
 --ring includes the other members of the ring and their workers. Missing data is reported on standard error, and the exit code is 1: unreachable peers, records
 of absent peers or without an archive file, corrupt ranges. The export continues after a corrupt range and lists the URLs in it.
 
-The name of FILE selects the compression of warc: .warc.gz (the default), .warc.zst or .warc. A wacz uses gzip.
+The name of FILE selects the compression of warc: .warc.gz (the default), .warc.zst or .warc, and of wet: .warc.wet.gz and so on. A wacz uses gzip.
 
 cdxj is the index of the same records as export warc: export warc -o crawl.warc.gz and export cdxj -o crawl.cdxj belong together.
 
@@ -71,6 +76,8 @@ Without a running peer the data directory is read directly.`,
   apoidea export wacz --ring -o crawl.wacz
   apoidea export links -o links.csv
   apoidea export parquet --ring --tables urls,links,hosts -o results
+  apoidea export text --ring --no-main-text -o pages.ndjson
+  apoidea export wet --mime text/html -o crawl.warc.wet.gz
   apoidea export urls --status 4xx --status 5xx --since 7d > errors.ndjson
   apoidea export wacz --host '*.example.org' --path '/news/*' --mime text/html -o news.wacz`,
 		Args:      exactly("one of " + strings.Join(export.Kinds(), ", ")),
@@ -85,6 +92,7 @@ Without a running peer the data directory is read directly.`,
 	cmd.Flags().BoolVar(&o.asked.Ring, "ring", false, "export from all reachable members and their workers")
 	cmd.Flags().BoolVar(&o.asked.Force, "force", false, "replace an existing FILE")
 	cmd.Flags().StringSliceVar(&o.asked.Tables, "tables", nil, "tables of parquet, separated by commas: "+strings.Join(export.Tables(), ", ")+"; default urls")
+	cmd.Flags().BoolVar(&o.asked.NoMainText, "no-main-text", false, "text without the main text of pages, several times faster")
 	filter := &o.asked.Filter
 	for _, f := range []struct {
 		name, help string
@@ -107,7 +115,7 @@ Without a running peer the data directory is read directly.`,
 
 func (o *exportOptions) run(ctx context.Context, what string, out, errOut io.Writer) (err error) {
 	toFile := o.output != "" && o.output != "-"
-	if f, ok := out.(*os.File); ok && !toFile && (what == export.WARC || what == export.WACZ) && term.IsTerminal(int(f.Fd())) {
+	if f, ok := out.(*os.File); ok && !toFile && (what == export.WARC || what == export.WACZ || what == export.WET) && term.IsTerminal(int(f.Fd())) {
 		return fmt.Errorf("%w: export %s: binary output to a terminal; set -o FILE", errUsage, what)
 	}
 	if err := o.filter(); err != nil {
@@ -234,20 +242,34 @@ func tellLacks(r *export.Report, errOut io.Writer) {
 	}
 }
 
+// tellSkipped names the pages without a text or main text.
+func tellSkipped(r *export.Report, errOut io.Writer) {
+	for _, s := range r.Skipped[:min(len(r.Skipped), lostShown)] {
+		fmt.Fprintf(errOut, "apoidea: no text: %s: %s\n", s.URL, s.Error)
+	}
+	if n := r.SkippedTotal - lostShown; n > 0 {
+		fmt.Fprintf(errOut, "apoidea: no text: %d more (see --json)\n", n)
+	}
+}
+
 // tell reports the result of an export: on standard output if the export itself is not there.
 func (o *exportOptions) tell(r *export.Report, toFile bool, out, errOut io.Writer) error {
 	if !toFile {
 		out = errOut
 	}
 	tellLacks(r, errOut)
+	tellSkipped(r, errOut)
 	if r.Moved > 0 {
 		fmt.Fprintf(o.hints(errOut), "%s skipped: their files were moved to other storage\n", words.Counted(r.Moved, "record"))
+	}
+	if r.Revisits > 0 {
+		fmt.Fprintf(o.hints(errOut), "%s left out: the bodies are in other records\n", words.Counted(r.Revisits, "revisit"))
 	}
 	if r.What == export.URLs && r.Records == 0 && !o.asked.Ring {
 		fmt.Fprintln(o.hints(errOut), "no URL owned by this peer has an outcome; --ring exports the URLs of all members")
 	}
 	if toFile || o.json {
-		text := words.Singular(fmt.Sprintf("%s: %d %s, %s", r.Output, r.Records, cmp.Or(map[string]string{export.Links: "links", export.URLs: "URLs", export.CrawlLog: "URLs", export.Parquet: "rows"}[r.What], "records"), words.Bytes(r.Bytes)))
+		text := words.Singular(fmt.Sprintf("%s: %d %s, %s", r.Output, r.Records, cmp.Or(map[string]string{export.Links: "links", export.URLs: "URLs", export.CrawlLog: "URLs", export.Parquet: "rows", export.TextLines: "pages"}[r.What], "records"), words.Bytes(r.Bytes)))
 		if r.Peers > 0 {
 			text += ", of " + words.Counted(int64(r.Peers), "peer")
 		}

@@ -10,8 +10,11 @@ import (
 
 // metaElement handles a refresh, robots directives and a late declaration of the encoding.
 func (w *walk) metaElement(s *scanner) {
-	if w.charset.tentative {
-		w.metaCharset(s)
+	if w.charset.tentative { // the first known encoding counts
+		if c := s.metaCharset(); c.enc != nil {
+			w.charset = c
+			w.x.decodeFrom(c)
+		}
 	}
 	content, ok := s.get(attrContent)
 	if !ok {
@@ -31,20 +34,16 @@ func (w *walk) metaElement(s *scanner) {
 	}
 }
 
-// metaCharset applies the encoding that a meta element declares, if it is known. The first such
-// element counts.
-func (w *walk) metaCharset(s *scanner) {
-	var c charset
+// metaCharset returns the encoding that a meta element declares; enc is nil without a known one.
+func (s *scanner) metaCharset() charset {
 	if label, ok := s.get(attrCharset); ok {
-		c = lookupMeta(label)
-	} else if pragma, _ := s.get(attrHTTPEquiv); equalFold(pragma, "content-type") {
+		return lookupMeta(label)
+	}
+	if pragma, _ := s.get(attrHTTPEquiv); equalFold(pragma, "content-type") {
 		content, _ := s.get(attrContent)
-		c = lookupMeta(contentCharset(content))
+		return lookupMeta(contentCharset(content))
 	}
-	if c.enc != nil {
-		w.charset = c
-		w.x.decodeFrom(c)
-	}
+	return charset{}
 }
 
 // refreshURL returns the URL of a refresh (HTML standard, "shared declarative refresh steps"), nil

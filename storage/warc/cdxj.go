@@ -193,11 +193,11 @@ func (r *Record) entry(look func(head []byte, body io.Reader)) (*Entry, error) {
 // Indexer makes the index lines of records that are read in their order. The line of an exchange is
 // complete when the next exchange is added, because its metadata record follows its response.
 type Indexer struct {
-	lines, block []byte
-	last         Entry // added, not yet in lines
-	file         string
-	offset       int64
-	length       int64 // 0: no entry
+	lines  []byte
+	last   Entry // added, not yet in lines
+	file   string
+	offset int64
+	length int64 // 0: no entry
 }
 
 // Read reads a record to its end. It returns the entry of a response or revisit, nil for other
@@ -207,14 +207,14 @@ func (x *Indexer) Read(r *Record, look func(head []byte, body io.Reader)) (*Entr
 	case r.Type == TypeResponse || r.Type == TypeRevisit:
 		return r.entry(look)
 	case r.Type == TypeMetadata && x.length > 0 && r.ConcurrentTo() == x.last.RecordID:
-		var err error
-		if x.block, err = io.ReadAll(io.LimitReader(r, maxProvenance)); err != nil {
+		p, err := r.Provenance()
+		if err == nil {
+			err = r.Skip()
+		}
+		if err != nil {
 			return nil, err
 		}
-		if err := r.Skip(); err != nil {
-			return nil, err
-		}
-		x.last.Provenance = readProvenance(x.block)
+		x.last.Provenance = p
 	}
 	return nil, r.Skip()
 }

@@ -105,6 +105,22 @@ func (e *Encoder) Exchange(x *Exchange) (*Members, error) {
 	return m, nil
 }
 
+// Conversion encodes c. The result is appended to dst.
+func (e *Encoder) Conversion(dst []byte, c *Conversion) []byte {
+	s := e.scratch.Get().(*scratch)
+	defer e.recycleScratch(s)
+	m := Members{data: dst}
+	s.begin(TypeConversion, newID(), c.Date)
+	s.field("WARC-Target-URI", c.URL)
+	s.field("WARC-Refers-To", "<"+c.RefersTo+">")
+	if c.Language != "" {
+		s.field("WARC-Identified-Content-Language", c.Language)
+	}
+	s.field("Content-Type", "text/plain")
+	s.finish(&m, s.packs, c.Text, nil)
+	return m.data
+}
+
 // Pack compresses a record of size bytes to dst; plain writes it uncompressed.
 func (e *Encoder) Pack(dst io.Writer, size int64, plain func(io.Writer) error) error {
 	s := e.scratch.Get().(*scratch)

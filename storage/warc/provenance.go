@@ -1,6 +1,7 @@
 package warc
 
 import (
+	"io"
 	"strings"
 )
 
@@ -53,6 +54,12 @@ func provenanceOf(fields []Field) (p Provenance) {
 		p.set(f.Name, strings.TrimSpace(withoutControl(f.Value)))
 	}
 	return p
+}
+
+// Provenance reads the start of a metadata record.
+func (r *Record) Provenance() (Provenance, error) {
+	block, err := io.ReadAll(io.LimitReader(r, maxProvenance))
+	return readProvenance(block), err
 }
 
 // readProvenance reads the first bytes of the block of a metadata record.

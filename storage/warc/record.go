@@ -27,6 +27,8 @@ const (
 	TypeRequest  Type = "request"
 	TypeRevisit  Type = "revisit"
 	TypeMetadata Type = "metadata"
+	// TypeConversion is a record made from another one (WARC 1.1, 6.8).
+	TypeConversion Type = "conversion"
 )
 
 const (
@@ -88,6 +90,15 @@ type Original struct {
 	URL      string    // WARC-Refers-To-Target-URI
 	Date     time.Time // WARC-Refers-To-Date
 	RecordID ID        // zero if unknown
+}
+
+// Conversion is the plain text of an archived response. Its slices are not modified or kept.
+type Conversion struct {
+	URL      string    // of the response
+	Date     time.Time // of the response
+	RefersTo string    // record ID of the response, without angle brackets
+	Language string    // ISO 639-3; empty if unknown
+	Text     []byte    // UTF-8
 }
 
 // Ref is the location of an exchange in the archive.
@@ -230,8 +241,9 @@ func detailsOf(head []byte) (d Details) {
 	return d
 }
 
-// warcinfo returns the first record of the file of that name.
-func warcinfo(c Config, name string, now time.Time) []byte {
+// Warcinfo returns the first record of the file of that name, which has no field with its name if
+// that is empty. Of c it reads the compression, the prefix and the fields of the record.
+func Warcinfo(c Config, name string, now time.Time) []byte {
 	e := NewEncoder(c.Compression)
 	s := e.scratch.Get().(*scratch)
 	for _, f := range []Field{
@@ -250,7 +262,9 @@ func warcinfo(c Config, name string, now time.Time) []byte {
 	}
 	var m Members
 	s.begin(TypeWarcinfo, newID(), now)
-	s.field("WARC-Filename", name)
+	if name != "" {
+		s.field("WARC-Filename", name)
+	}
 	s.field("Content-Type", contentTypeFields)
 	s.finish(&m, s.packs, s.block, nil)
 	return bytes.Clone(m.data)

@@ -67,7 +67,7 @@ func (w *Writer) begin() error {
 		return errors.Join(err, f.Close(), os.Remove(filepath.Join(w.dir, name+openSuffix)))
 	}
 	o := &openFile{dir: w.dir, name: name, file: f, index: index}
-	o.pending = warcinfo(w.config, name, now)
+	o.pending = Warcinfo(w.config, name, now)
 	o.begin = int64(len(o.pending))
 	o.ends, o.places = []int{len(o.pending)}, []int{0}
 	w.open = o

@@ -1,6 +1,6 @@
 // Package export writes the results of a crawl to one file: the records of the archives (warc),
-// their sorted index (cdxj), a WACZ of both, the link graph (links), or the outcome of each URL
-// (urls).
+// their sorted index (cdxj), a WACZ of both, the link graph (links), the text of pages (text, wet),
+// or the outcome of each URL (urls).
 //
 // It reads archive files and pages of URLs from a Results, of a running peer or of a data
 // directory. An export

@@ -27,6 +27,9 @@ const (
 	WACZ     = "wacz"
 	// Parquet is a directory of tables.
 	Parquet = "parquet"
+	// TextLines and WET are the text of pages, as lines of JSON and as WARC conversion records.
+	TextLines = "text"
+	WET       = "wet"
 )
 
 // Kinds lists them.
@@ -43,6 +46,8 @@ type Options struct {
 	JSON bool
 	// Tables are those of a Parquet export; empty means the first of Tables.
 	Tables []string
+	// NoMainText leaves the main text out of a TextLines export, which takes most of its time.
+	NoMainText bool
 	// Output is the file to create, a directory for Parquet. If empty, Stream is written.
 	Output string
 	Stream io.Writer // used without an Output
@@ -51,7 +56,7 @@ type Options struct {
 	// Of is, for cdxj, the name of the WARC file in the lines: that of export warc with the same
 	// records.
 	Of string
-	// Software is the name of the program, for WACZ.
+	// Software is the name of the program, for WACZ and WET.
 	Software string
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -88,10 +93,15 @@ type Report struct {
 	Damaged  []Damage          `json:"damaged"` // skipped parts of files
 	// Lost are the first of LostTotal records that have an outcome and are in no archive file, without
 	// those in Damaged.
-	Lost      []Lost  `json:"lost,omitempty"`
-	LostTotal int64   `json:"lost_total,omitempty"` // number of lost records
-	Moved     int64   `json:"moved,omitempty"`      // records in files that were moved to other storage
-	ElapsedS  float64 `json:"elapsed_s"`            // duration in seconds
+	Lost      []Lost `json:"lost,omitempty"`
+	LostTotal int64  `json:"lost_total,omitempty"` // number of lost records
+	Moved     int64  `json:"moved,omitempty"`      // records in files that were moved to other storage
+	// Revisits are the records without a body that a text export leaves out.
+	Revisits int64 `json:"revisits,omitempty"`
+	// Skipped are the first of SkippedTotal pages without a text, or without a main text.
+	Skipped      []Skipped `json:"skipped,omitempty"`
+	SkippedTotal int64     `json:"skipped_total,omitempty"`
+	ElapsedS     float64   `json:"elapsed_s"` // duration in seconds
 }
 
 // Damage is a skipped part of an archive file: a record with a wrong digest, or bytes without a
@@ -162,6 +172,9 @@ func Run(ctx context.Context, src control.Results, o Options) (*Report, error) {
 	}
 	if err := o.checkTables(); err != nil {
 		return nil, err
+	}
+	if o.NoMainText && o.What != TextLines {
+		return nil, control.Usage("--no-main-text is for export " + TextLines)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -399,6 +412,16 @@ var kinds = map[string]kind{
 	Parquet: {
 		file:     func(ctx context.Context, e *exporter, s *source) error { return e.tables.file(ctx, s) },
 		assemble: func(ctx context.Context, e *exporter, _ *bufio.Writer) error { return e.tables.assemble(ctx) },
+	},
+	TextLines: {file: textFile},
+	WET: {
+		file: textFile,
+		assemble: func(_ context.Context, e *exporter, _ *bufio.Writer) error {
+			if e.work.records > 0 {
+				return nil
+			}
+			return e.warcinfo()
+		},
 	},
 	WACZ: {
 		file: func(ctx context.Context, e *exporter, s *source) error {

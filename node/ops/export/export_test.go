@@ -226,6 +226,14 @@ func checks(t *testing.T, what string, raw []byte) {
 		if len(lines) != 7 || !strings.Contains(lines[6], `"v2"`) {
 			t.Errorf("lines %q", lines)
 		}
+	case TextLines:
+		if len(lines) != 16 || !strings.HasPrefix(lines[0], `{"url":"http://a.example/7",`) || !strings.HasPrefix(lines[15], `{"url":"http://c.example/1",`) {
+			t.Errorf("%d lines: %.80q", len(lines), lines)
+		}
+	case WET: // a warcinfo, and a page a record
+		if n := records(t, raw); n != 1+16 {
+			t.Errorf("%d records", n)
+		}
 	case WACZ:
 		checkWACZ(t, raw, 16)
 	}

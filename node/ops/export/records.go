@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/apoidea/apoidea/node/control"
@@ -206,7 +207,7 @@ func (e *exporter) packing(s *source) (as warc.Compression, anew bool) {
 		as = warc.Gzip
 	}
 	_, stored, _ := warc.CutName(s.file.Name)
-	return as, as != stored && e.What != Links
+	return as, as != stored && slices.Contains([]string{WARC, CDXJ, WACZ}, e.What)
 }
 
 // damaged records a complete record with a wrong digest.

@@ -20,9 +20,9 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/net/html"
 	"golang.org/x/net/html/charset"
 
+	"github.com/apoidea/apoidea/node/ops/export/text"
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
@@ -114,11 +114,8 @@ func (k *keepCopy) page(rec *warc.Record) error {
 	return err
 }
 
-// Limits of the title of a page, in bytes: of the search and of the text.
-const (
-	titleWithin   = 64 << 10
-	maxTitleBytes = 500
-)
+// titleWithin limits the search for the title of a page, in bytes.
+const titleWithin = 64 << 10
 
 // pageTitle returns the text of the first title element of a page; empty without one.
 func pageTitle(head []byte, body io.Reader) string {
@@ -131,14 +128,8 @@ func pageTitle(head []byte, body io.Reader) string {
 	if err != nil {
 		return ""
 	}
-	tokens := html.NewTokenizer(decoded)
-	for tokens.Next() != html.ErrorToken {
-		if token := tokens.Token(); token.Type == html.StartTagToken && token.Data == "title" && tokens.Next() == html.TextToken {
-			title := strings.Join(strings.Fields(tokens.Token().Data), " ")
-			return strings.ToValidUTF8(title[:min(len(title), maxTitleBytes)], "")
-		}
-	}
-	return ""
+	doc, _ := io.ReadAll(decoded)
+	return text.Title(doc)
 }
 
 // close writes and closes the copy.

@@ -3,6 +3,8 @@ package export
 import (
 	"strings"
 	"testing"
+
+	"github.com/apoidea/apoidea/node/ops/export/text"
 )
 
 func TestPageTitle(t *testing.T) {
@@ -29,7 +31,7 @@ func TestPageTitle(t *testing.T) {
 func FuzzPageTitle(f *testing.F) {
 	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"), "<title>a</title>")
 	f.Fuzz(func(t *testing.T, head []byte, body string) {
-		if title := pageTitle(head, strings.NewReader(body)); len(title) > maxTitleBytes || strings.ContainsAny(title, "\r\n") {
+		if title := pageTitle(head, strings.NewReader(body)); len(title) > text.MaxTitleBytes || strings.ContainsAny(title, "\r\n") {
 			t.Errorf("%q", title)
 		}
 	})
