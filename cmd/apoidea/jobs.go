@@ -43,7 +43,7 @@ Only a peer with this key can pause, resume or cancel it (run --job-key).`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return ask(g, cmd, func(c *control.Client) (*control.Job, error) { return c.Job(cmd.Context(), args[0]) }, show.Job)
 		},
-	})
+	}, newJobReport(g))
 	for action, text := range map[string]string{
 		"pause":  "Pause a job; leased URLs are still fetched",
 		"resume": "Resume a paused job",

@@ -3,7 +3,9 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,6 +66,7 @@ func TestArchivesPackedInTwoWays(t *testing.T) {
 	if _, err := os.Stat(nothing); code != exitFailed || !strings.Contains(out, "nothing matches --host nowhere.example") || err == nil {
 		t.Errorf("empty export: exit code %d: %s; %v", code, out, err)
 	}
+	reported(t, dir)
 	raw, err := os.ReadFile(files[0])
 	copy(raw[len(raw)/2:], strings.Repeat("x", 60))
 	if err := errors.Join(err, os.WriteFile(files[0], raw, 0o600)); err != nil {
@@ -81,4 +84,27 @@ func TestArchivesPackedInTwoWays(t *testing.T) {
 		t.Errorf("%d requests for what lay in 60 bytes, exit code %d: %s", n, code, out)
 	}
 	sound()
+}
+
+// reported checks the report of the job of a data directory.
+func reported(t *testing.T, dir string) {
+	t.Helper()
+	var line struct{ Job string }
+	out, code := say(t, "export", "urls", "--quiet", "--data-dir", dir)
+	if err := json.Unmarshal([]byte(out[:strings.Index(out, "\n")]), &line); err != nil || code != exitDone {
+		t.Fatalf("%s, %v", out, err)
+	}
+	if text, code := say(t, "job", "report", line.Job[:6], "--data-dir", dir); code != exitDone || !strings.Contains(text, fmt.Sprintf("finished URLs  %d, of 1 hosts", strings.Count(out, "\n"))) {
+		t.Errorf("report: exit code %d: %s", code, text)
+	}
+	form := filepath.Join(t.TempDir(), "form")
+	if out, code := say(t, "job", "report", "nothing", "-o", form, "--data-dir", dir); code != exitFailed || !strings.Contains(out, `job "nothing": no finished URL`) {
+		t.Errorf("unknown job: exit code %d: %s", code, out)
+	}
+	if out, code := say(t, "job", "report", line.Job, "-o", form, "--data-dir", dir); code != exitDone {
+		t.Errorf("report: exit code %d: %s", code, out)
+	}
+	if raw, err := os.ReadFile(filepath.Join(form, "report.html")); err != nil || !strings.Contains(string(raw), line.Job) {
+		t.Errorf("page %s, %v", raw, err)
+	}
 }

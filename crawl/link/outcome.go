@@ -1,6 +1,9 @@
 package link
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Outcome is the result of the exchange for one URL. The numbers are part of the wire and the disk
 // format: new ones are only appended.
@@ -88,6 +91,9 @@ func (o Outcome) String() string {
 	}
 	return fmt.Sprintf("outcome(%d)", uint8(o))
 }
+
+// OutcomeNamed returns the outcome of that name; OutcomeNone for an unknown one.
+func OutcomeNamed(name string) Outcome { return Outcome(max(slices.Index(outcomeNames[:], name), 0)) } //nolint:gosec // an index
 
 // Fetched reports whether a page was received and archived.
 func (o Outcome) Fetched() bool { return o == OutcomeOK || o == OutcomeDuplicate }

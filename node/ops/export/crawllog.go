@@ -32,7 +32,7 @@ type crawlLog struct {
 func (c *crawlLog) add(l *control.URLLine) error {
 	text := func(s string) string { return cmp.Or(strings.Join(strings.Fields(s), "%20"), "-") }
 	status := l.Status
-	if code, ok := unfetchedStatus[outcomeOf(l.Outcome)]; ok && (status < 100 || status > 999) {
+	if code, ok := unfetchedStatus[link.OutcomeNamed(l.Outcome)]; ok && (status < 100 || status > 999) {
 		status = code
 	}
 	ended, began, size := "-", "-", "-"
@@ -67,14 +67,4 @@ func (c *crawlLog) assemble(ctx context.Context, e *exporter) error {
 		_, err := e.work.out.Write(line)
 		return err
 	}), c.rows.Close())
-}
-
-// outcomeOf returns the outcome of that name; OutcomeNone for an unknown one.
-func outcomeOf(name string) link.Outcome {
-	for o := range link.Outcome(link.Outcomes) {
-		if o.String() == name {
-			return o
-		}
-	}
-	return link.OutcomeNone
 }
