@@ -335,7 +335,6 @@ func (s *Store) enter() error {
 //	KeyspaceJobs    crawl/job       ring position of the job (16 bytes), its ID (16 bytes), then the layout of its registry
 //	KeyspaceMeta    node            a name in ASCII: identity, remembered peers, incarnation, listen addresses, known jobs
 //	KeyspaceCopies  storage/replica the source (16 bytes of the SHA-256 of its name), then its keys with their keyspaces' bytes, as ondisk.Copied has them
-//	KeyspaceScratch node/ops/export     a list, then a line or a key; in temporary databases only
 //	KeyspaceSubnets node/services/subnets    ring position of the subnet or organisation (16 bytes), a kind; of an index then the range of the entry
 const (
 	KeyspaceBodies  byte = 'a'
@@ -346,7 +345,6 @@ const (
 	KeyspaceJobs    byte = 'j'
 	KeyspaceMeta    byte = 'm'
 	KeyspaceCopies  byte = 'r'
-	KeyspaceScratch byte = 'x'
 	KeyspaceSubnets byte = 's'
 )
 

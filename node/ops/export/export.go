@@ -340,7 +340,7 @@ func (e *exporter) holders(found *control.Archives) {
 
 // writeSorted writes the sorted lines.
 func (e *exporter) writeSorted(ctx context.Context, w *bufio.Writer) error {
-	return e.work.sorted.sorted(ctx, func(line []byte) error {
+	return e.work.lines.Each(ctx, func(line []byte) error {
 		_, err := w.Write(line)
 		return err
 	})

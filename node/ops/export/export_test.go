@@ -533,41 +533,17 @@ func TestExistingPart(t *testing.T) {
 	if raw, err := os.ReadFile(other); string(raw) != "mine" {
 		t.Fatalf("a file of the user: %q, %v", raw, err)
 	}
-	killed, err := openScratch(part)
+	killed, err := takeLock(part)
 	if err != nil {
 		t.Fatal(err)
 	}
 	run(true)
-	if err := killed.store.Close(); err != nil {
+	if err := killed.Close(); err != nil {
 		t.Fatal(err)
 	}
 	run(false)
 	if _, err := os.Stat(part); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s remains: %v", part, err)
-	}
-}
-
-// TestScratchSorts: lines come in order, repeated ones as often as they were added.
-func TestScratchSorts(t *testing.T) {
-	s, err := openScratch(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want []string
-	for i := range 20_000 {
-		line := fmt.Sprintf("%d\n", i*7919%15_000)
-		want = append(want, line)
-		if err := s.add([]byte(line)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	slices.Sort(want)
-	var got []string
-	if err := s.sorted(t.Context(), func(line []byte) error { got = append(got, string(line)); return nil }); err != nil || !slices.Equal(got, want) {
-		t.Errorf("%d lines, sorted %v, %v", len(got), slices.IsSorted(got), err)
-	}
-	if err := s.store.Close(); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/export/extsort"
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
@@ -61,7 +62,7 @@ func (e *exporter) expect(ctx context.Context, found *control.Archives) error {
 				}
 				e.held[l.Holder]++
 				if there[l.Holder] && e.tables == nil {
-					if err := e.work.sorted.set(listExpected, l.Record, l.Holder+" "+l.URL+" "+l.Fetched[:min(len(l.Fetched), len(seconds))]); err != nil {
+					if err := e.work.expect.Add([]byte(l.Record + markExpected + l.Holder + " " + l.URL + " " + l.Fetched[:min(len(l.Fetched), len(seconds))])); err != nil {
 						return fmt.Errorf("export: %w", err)
 					}
 				}
@@ -75,7 +76,7 @@ func (e *exporter) expect(ctx context.Context, found *control.Archives) error {
 
 // lost reports the expected records that were not read, except those of missing sources, of skipped
 // parts, and of files that were moved.
-func (e *exporter) lost(ctx context.Context) error {
+func (e *exporter) lost(ctx context.Context) (err error) {
 	if e.outcomes() {
 		return nil
 	}
@@ -90,30 +91,60 @@ func (e *exporter) lost(ctx context.Context) error {
 			known[m.Peer] = true
 		}
 	}
+	places := extsort.New(e.work.dir) // of records that were not read, behind those of moved ones
+	defer func() { err = errors.Join(err, places.Close()) }()
 	for _, s := range e.moved {
 		in := open(ctx, e.src, s.peer, s.file.Name, 0)
-		lines, err := warc.ParseIndex(in)
-		err = errors.Join(fatal(ctx, err), in.Close())
-		for i := 0; err == nil && i < len(lines); i++ {
-			err = e.work.sorted.set(listMoved, s.peer+" "+lines[i].URL+" "+lines[i].Date.UTC().Format(seconds), "")
-		}
-		if err != nil {
+		err := warc.ScanIndex(in, func(l *warc.IndexLine) error {
+			return places.Add([]byte(s.peer + " " + l.URL + " " + l.Date.UTC().Format(seconds) + markRead))
+		})
+		if err := errors.Join(fatal(ctx, err), in.Close()); err != nil {
 			return err
 		}
 	}
-	return e.work.sorted.each(ctx, listExpected, func(id, at []byte) error {
-		part := strings.Split(string(at), " ") // peer, URL, and time
+	if err := expectations(ctx, e.work.expect, func(id, at string, read bool) error {
+		if read {
+			return nil
+		}
+		return places.Add([]byte(at + markExpected + id))
+	}); err != nil {
+		return err
+	}
+	return expectations(ctx, places, func(at, id string, moved bool) error {
+		part := strings.Split(at, " ") // peer, URL, and time
 		if len(part) != 3 || known[part[1]] || known[part[0]] {
 			return nil
 		}
-		moved, err := e.work.sorted.has(listMoved, string(at))
 		if moved {
 			e.report.Moved++
-			return err
+			return nil
 		}
 		if e.report.LostTotal++; len(e.report.Lost) < maxLost {
-			e.report.Lost = append(e.report.Lost, Lost{Peer: part[0], Record: string(id), URL: part[1]})
+			e.report.Lost = append(e.report.Lost, Lost{Peer: part[0], Record: id, URL: part[1]})
 		}
-		return err
+		return nil
+	})
+}
+
+// Marks behind a key: a record that was read sorts before an expected one.
+const (
+	markRead     = "\x00a"
+	markExpected = "\x00e"
+)
+
+// expectations calls fn for each expected key with what follows the mark, and whether it was read.
+func expectations(ctx context.Context, lines *extsort.Sorter, fn func(key, value string, read bool) error) error {
+	read, last := "", ""
+	return lines.Each(ctx, func(line []byte) error {
+		if last == string(line) {
+			return nil
+		}
+		last = string(line)
+		key, value, _ := strings.Cut(last, "\x00")
+		if value == markRead[1:] {
+			read = key
+			return nil
+		}
+		return fn(key, strings.TrimPrefix(value, markExpected[1:]), key == read)
 	})
 }

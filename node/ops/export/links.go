@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/apoidea/apoidea/node/ops/export/extsort"
 	"github.com/apoidea/apoidea/node/services/crawling"
 	"github.com/apoidea/apoidea/storage/warc"
 )
@@ -63,7 +64,7 @@ func (k *keepLinks) read(rec *warc.Record) error {
 	for {
 		var err error
 		line, err = readLine(k.lines, line[:0])
-		if errors.Is(err, errLongLine) {
+		if errors.Is(err, extsort.ErrLongLine) {
 			return nil // longer than any link of apoidea
 		}
 		if target, ok := bytes.CutPrefix(line, []byte(outlinkField)); ok && err == nil {
@@ -86,8 +87,8 @@ func readLine(r *bufio.Reader, dst []byte) ([]byte, error) {
 		switch {
 		case err == nil:
 			return dst, nil
-		case len(dst) > maxLine:
-			return nil, errLongLine
+		case len(dst) > extsort.MaxLine:
+			return nil, extsort.ErrLongLine
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return nil, err
 		}
@@ -166,8 +167,8 @@ func (k *keepIndex) keep(_ *warc.Record, raw *spool) error {
 // add adds the entry of a record at an offset of a file.
 func (k *keepIndex) add(file string, offset, length int64) error {
 	k.index.Add(k.entry, file, offset, length)
-	return k.e.work.sorted.add(k.index.Complete())
+	return k.e.work.lines.Add(k.index.Complete())
 }
 
 // flush adds the line of the last exchange.
-func (k *keepIndex) flush() error { return k.e.work.sorted.add(k.index.Lines()) }
+func (k *keepIndex) flush() error { return k.e.work.lines.Add(k.index.Lines()) }

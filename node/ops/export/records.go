@@ -168,8 +168,10 @@ func (e *exporter) pass(ctx context.Context, s *source, sel *selection, k keeper
 					return 0, own(fmt.Errorf("export: %w", err))
 				}
 			}
-			if err := e.work.sorted.remove(listExpected, rec.ID); err != nil {
-				return 0, own(err)
+			if rec.Type == warc.TypeResponse || rec.Type == warc.TypeRevisit {
+				if err := e.work.expect.Add([]byte(rec.ID + markRead)); err != nil {
+					return 0, own(err)
+				}
 			}
 		}
 		s.offset = rec.Offset + rec.Length

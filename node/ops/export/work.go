@@ -11,13 +11,14 @@ import (
 	"path/filepath"
 
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/export/extsort"
 	"github.com/apoidea/apoidea/storage"
 )
 
 // Names in the working directory.
 const (
-	outName     = "out"
-	scratchName = "sort"
+	outName  = "out"
+	lockName = "sort"
 )
 
 const bufferSize = 256 << 10
@@ -42,7 +43,9 @@ type work struct {
 	out     *bufio.Writer
 	count   *counted
 	pages   *os.File // the page list of a WACZ
-	sorted  *scratch
+	lock    *storage.Lock
+	lines   *extsort.Sorter // of an index
+	expect  *extsort.Sorter // IDs of records: see expectations
 }
 
 // counted counts written bytes.
@@ -84,12 +87,21 @@ func openWork(o *Options) (w *work, err error) {
 		w.pages, err = os.Create(filepath.Join(w.dir, pagesName))
 	}
 	if err == nil {
-		w.sorted, err = openScratch(w.dir)
+		w.lock, err = takeLock(w.dir)
+		w.lines, w.expect = extsort.New(w.dir), extsort.New(w.dir)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("export: %w", err), w.close())
 	}
 	return w, nil
+}
+
+// takeLock marks the directory of an export and locks it until the end of the process.
+func takeLock(dir string) (*storage.Lock, error) {
+	if err := os.Mkdir(filepath.Join(dir, lockName), 0o700); err != nil {
+		return nil, err
+	}
+	return storage.Acquire(filepath.Join(dir, lockName))
 }
 
 // partOf returns the working directory of an export to a file.
@@ -104,10 +116,10 @@ func makePart(o *Options) (dir string, err error) {
 	dir = partOf(o.Output)
 	err = os.Mkdir(dir, 0o755)
 	if errors.Is(err, fs.ErrExist) {
-		if _, serr := os.Stat(filepath.Join(dir, scratchName)); serr != nil {
+		if _, serr := os.Stat(filepath.Join(dir, lockName)); serr != nil {
 			return "", control.Usage(fmt.Sprintf("%s is not a directory of a killed export; remove it, or name another file", dir))
 		}
-		lock, lerr := storage.Acquire(filepath.Join(dir, scratchName))
+		lock, lerr := storage.Acquire(filepath.Join(dir, lockName))
 		if lerr != nil {
 			return "", control.Usage(fmt.Sprintf("%s is in use by another export (%v)", dir, lerr))
 		}
@@ -154,8 +166,8 @@ func (w *work) close() error {
 			errs = append(errs, f.Close())
 		}
 	}
-	if w.sorted != nil {
-		errs = append(errs, w.sorted.store.Close())
+	if w.lock != nil {
+		errs = append(errs, w.lines.Close(), w.expect.Close(), w.lock.Close())
 	}
 	return errors.Join(append(errs, os.RemoveAll(w.dir))...)
 }
