@@ -25,6 +25,7 @@ apoidea crawl https://example\.org/|why https://example\.org/page	needs a site o
 experiment run 	long: keeps a processor for half a minute and more
 ^scripts/pages\.sh	long: compiles once more
 ^scripts/sql\.sh	installs DuckDB from npm
+^apoidea job report 3f2a	needs the ID of a job
 '
 # Text that is shown and not typed.
 text='

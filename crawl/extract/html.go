@@ -3,7 +3,6 @@ package extract
 import (
 	"bytes"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
 	"golang.org/x/text/encoding"
@@ -54,37 +53,6 @@ func (x *Extractor) html(page *Page, base *link.Base, contentType string, body [
 	x.resolve(page, base)
 	w.base, w.x, w.page = nil, nil, nil
 }
-
-// Decode returns a document in UTF-8 without its byte order mark, for its text. It finds the
-// encoding as [Extractor.Document] does, with a meta element in the first 64 KiB; it also detects
-// undeclared UTF-8, as the HTML standard allows.
-func Decode(contentType string, body []byte) []byte {
-	c := detect(contentType, body)
-	if c.tentative && IsHTML(contentType, body) {
-		for t := range Tokens(body[:min(len(body), metaBytes)], false) {
-			if string(t.Name) != "meta" || t.End {
-				continue
-			}
-			s := scanner{src: t.Raw}
-			s.readAttributes(len("<meta"))
-			if declared := s.metaCharset(); declared.enc != nil {
-				c = declared
-				break
-			}
-		}
-	}
-	if c.tentative && utf8.Valid(body) {
-		c = lookup("utf-8")
-	}
-	if c.name == "utf-8" && utf8.Valid(body) {
-		return bytes.TrimPrefix(body, []byte("\uFEFF"))
-	}
-	return transcode(c.enc, body)
-}
-
-// metaBytes is how far Decode searches for a meta element. Browsers search 1024 bytes and read the
-// document again for a later one.
-const metaBytes = 64 << 10
 
 // transcode returns body in UTF-8 without its byte order mark. Invalid bytes become U+FFFD.
 func transcode(enc encoding.Encoding, body []byte) []byte {

@@ -10,11 +10,8 @@ import (
 
 // metaElement handles a refresh, robots directives and a late declaration of the encoding.
 func (w *walk) metaElement(s *scanner) {
-	if w.charset.tentative { // the first known encoding counts
-		if c := s.metaCharset(); c.enc != nil {
-			w.charset = c
-			w.x.decodeFrom(c)
-		}
+	if w.charset.tentative {
+		w.metaCharset(s)
 	}
 	content, ok := s.get(attrContent)
 	if !ok {
@@ -34,16 +31,20 @@ func (w *walk) metaElement(s *scanner) {
 	}
 }
 
-// metaCharset returns the encoding that a meta element declares; enc is nil without a known one.
-func (s *scanner) metaCharset() charset {
+// metaCharset applies the encoding that a meta element declares, if it is known. The first such
+// element counts.
+func (w *walk) metaCharset(s *scanner) {
+	var c charset
 	if label, ok := s.get(attrCharset); ok {
-		return lookupMeta(label)
-	}
-	if pragma, _ := s.get(attrHTTPEquiv); equalFold(pragma, "content-type") {
+		c = lookupMeta(label)
+	} else if pragma, _ := s.get(attrHTTPEquiv); equalFold(pragma, "content-type") {
 		content, _ := s.get(attrContent)
-		return lookupMeta(contentCharset(content))
+		c = lookupMeta(contentCharset(content))
 	}
-	return charset{}
+	if c.enc != nil {
+		w.charset = c
+		w.x.decodeFrom(c)
+	}
 }
 
 // refreshURL returns the URL of a refresh (HTML standard, "shared declarative refresh steps"), nil

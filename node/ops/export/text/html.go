@@ -7,8 +7,6 @@ import (
 
 	"codeberg.org/readeck/go-readability/v2"
 	"golang.org/x/net/html"
-
-	"github.com/apoidea/apoidea/crawl/extract"
 )
 
 // element is what a tag means for text.
@@ -54,19 +52,26 @@ func (x *Extractor) html(doc []byte, xml, wantMain bool) {
 	x.markup, x.tags = x.markup[:0], 0
 	within := inline // the open element with raw text
 	templates := 0
-	for t := range extract.Tokens(doc, xml) {
-		if x.out.full() {
-			return
-		}
-		el, isTag := within, t.Name != nil
-		if isTag {
-			el, within = elements[string(t.Name)], inline
-			if !t.End && !t.Void && (el == hidden || el == title) {
+	tokens := html.NewTokenizer(bytes.NewReader(doc))
+	for kind := tokens.Next(); kind != html.ErrorToken && !x.out.full(); kind = tokens.Next() {
+		raw, el := tokens.Raw(), within
+		isTag, end := kind != html.TextToken, kind == html.EndTagToken
+		switch {
+		case kind == html.CommentToken || kind == html.DoctypeToken:
+			continue
+		case isTag:
+			void := xml && kind == html.SelfClosingTagToken
+			name, _ := tokens.TagName()
+			el, within = elements[string(name)], inline
+			if void {
+				tokens.NextIsNotRawText()
+			}
+			if !end && !void && (el == hidden || el == title) {
 				within = el
 			}
-			if el == template && t.End {
+			if el == template && end {
 				templates = max(templates-1, 0)
-			} else if el == template && !t.Void {
+			} else if el == template && !void {
 				templates++
 			}
 		}
@@ -75,7 +80,7 @@ func (x *Extractor) html(doc []byte, xml, wantMain bool) {
 		}
 		if wantMain && el != hidden && el != template && el != style {
 			x.tags++
-			if raw := t.Raw; isTag || bytes.IndexByte(raw, '<') < 0 {
+			if isTag || bytes.IndexByte(raw, '<') < 0 {
 				x.markup = append(x.markup, raw...)
 			} else { // the parser may not know that it is text, for example in SVG
 				x.markup = append(x.markup, bytes.ReplaceAll(raw, []byte("<"), []byte("&lt;"))...)
@@ -83,12 +88,12 @@ func (x *Extractor) html(doc []byte, xml, wantMain bool) {
 		}
 		switch {
 		case isTag:
-			x.out.tag(el, !t.End)
+			x.out.tag(el, !end)
 		case within != inline:
-		case bytes.IndexByte(t.Raw, '&') >= 0:
-			x.out.text([]byte(html.UnescapeString(string(t.Raw))))
+		case bytes.IndexByte(raw, '&') >= 0:
+			x.out.text([]byte(html.UnescapeString(string(raw))))
 		default:
-			x.out.text(t.Raw)
+			x.out.text(raw)
 		}
 	}
 }

@@ -1,13 +1,16 @@
 package text
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
+	"mime"
 	"net/http"
 	"strings"
-	"sync/atomic"
-	"time"
 	"unicode/utf8"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/charset"
+	"golang.org/x/text/encoding"
 
 	"github.com/apoidea/apoidea/crawl/extract"
 )
@@ -54,7 +57,7 @@ func (x *Extractor) Page(contentType string, body []byte, wantMain bool) (page *
 			*x = Extractor{}
 		}
 	}()
-	doc := extract.Decode(contentType, body)
+	doc := decode(contentType, body)
 	x.out.reset()
 	p := &Page{}
 	isHTML := extract.IsHTML(contentType, body)
@@ -74,57 +77,72 @@ func (x *Extractor) Page(contentType string, body []byte, wantMain bool) (page *
 	return p, err
 }
 
+// Limits of the input of the library, which cannot be stopped; a page of 4 MiB takes half a second.
 const (
-	mainTimeout = 10 * time.Second
-	// maxStuck limits the goroutines that continue after mainTimeout: no library call can be stopped.
-	maxStuck = 4
-	// Limits of the input of the library; a page of 4 MiB takes half a second.
 	maxMarkup = 4 << 20
 	maxTags   = 100_000
 )
 
-var stuck atomic.Int64
-
 // main returns the main text of the markup.
-func (x *Extractor) main() (string, error) {
+func (x *Extractor) main() (text string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("main text: %v", p)
+		}
+	}()
 	if len(x.markup) > maxMarkup || x.tags > maxTags {
 		return "", fmt.Errorf("main text: page exceeds %d bytes or %d tags", maxMarkup, maxTags)
 	}
-	markup := x.markup
-	text, err := within(mainTimeout, func() (string, error) { return mainText(markup) })
-	if err != nil {
-		x.markup = nil // may be in use
-	}
-	return text, err
+	return mainText(x.markup)
 }
 
-// within calls f and returns its result, or an error if it panics or takes longer than the limit.
-func within(limit time.Duration, f func() (string, error)) (string, error) {
-	if stuck.Load() >= maxStuck {
-		return "", errors.New("main text: too many slow pages at once")
+// metaBytes is how far decode searches for a meta element. Browsers search 1024 bytes and read the
+// document again for a later one.
+const metaBytes = 64 << 10
+
+// decode returns a document in UTF-8 without its byte order mark. The encoding is found as browsers
+// do, except that undeclared UTF-8 is detected, as the HTML standard allows.
+func decode(contentType string, body []byte) []byte {
+	e, name, certain := charset.DetermineEncoding(body, contentType)
+	if !certain {
+		if declared, label := declaredIn(body[:min(len(body), metaBytes)]); declared != nil {
+			e, name, certain = declared, label, true
+		}
 	}
-	done := make(chan struct{})
-	var text string
-	var err error
-	go func() {
-		defer close(done)
-		defer func() {
-			if p := recover(); p != nil {
-				err = fmt.Errorf("main text: %v", p)
+	if name != "utf-8" && certain || !utf8.Valid(body) {
+		if text, err := e.NewDecoder().Bytes(body); err == nil {
+			body = text
+		}
+	}
+	return bytes.TrimPrefix(body, []byte("\uFEFF"))
+}
+
+// declaredIn returns the encoding that the first meta element with a known one declares; nil
+// without one. UTF-16 there means UTF-8 (HTML standard, 13.2.3.2).
+func declaredIn(doc []byte) (encoding.Encoding, string) {
+	tokens := html.NewTokenizer(bytes.NewReader(doc))
+	for tokens.Next() != html.ErrorToken {
+		t := tokens.Token()
+		if t.Data != "meta" || t.Type == html.EndTagToken {
+			continue
+		}
+		for _, a := range t.Attr {
+			label := a.Val
+			if a.Key == "content" {
+				_, params, _ := mime.ParseMediaType(label)
+				label = params["charset"]
+			} else if a.Key != "charset" {
+				continue
 			}
-		}()
-		text, err = f()
-	}()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return text, err
-	case <-timer.C:
-		stuck.Add(1)
-		go func() { <-done; stuck.Add(-1) }()
-		return "", fmt.Errorf("main text: takes more than %s", limit)
+			if strings.HasPrefix(strings.ToLower(label), "utf-16") {
+				label = "utf-8"
+			}
+			if e, name := charset.Lookup(label); e != nil {
+				return e, name
+			}
+		}
 	}
+	return nil, ""
 }
 
 // cut returns the first n bytes at most, and no part of a character.
