@@ -24,6 +24,7 @@ apoidea crawl https://example\.org/|why https://example\.org/page	needs a site o
 ^scripts/reproduce\.sh	builds everything twice: minutes
 experiment run 	long: keeps a processor for half a minute and more
 ^scripts/pages\.sh	long: compiles once more
+^scripts/artifact\.sh	repeats all experiments: 16 minutes
 ^scripts/sql\.sh	installs DuckDB from npm
 ^apoidea job report 3f2a	needs the ID of a job
 '

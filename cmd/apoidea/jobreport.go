@@ -27,6 +27,9 @@ not respond are named with the number of records that they hold, and the exit co
 		Example: "  apoidea job report 3f2a\n  apoidea job report 3f2a --json > report.json\n  apoidea job report 3f2a -o report",
 		Args:    exactly("the ID of a job"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] == "" {
+				return wrongUsage(cmd, "the ID of a job is empty")
+			}
 			return o.report(cmd.Context(), args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}

@@ -12,10 +12,9 @@ type Clock struct {
 	// OnStep, if set, is called after each event; the observed state holds until the next.
 	OnStep func()
 
-	at     time.Duration // since Epoch
-	last   uint64
-	queue  []event // a binary heap
-	events uint64
+	at    time.Duration // since Epoch
+	last  uint64
+	queue []event // a binary heap
 }
 
 // event runs at its time; events at one time run in the order in which they were scheduled.
@@ -30,9 +29,6 @@ func (c *Clock) Now() time.Time { return Epoch.Add(c.at) }
 
 // Elapsed returns the virtual time since Epoch.
 func (c *Clock) Elapsed() time.Duration { return c.at }
-
-// Events returns the number of events run so far.
-func (c *Clock) Events() uint64 { return c.events }
 
 // After schedules fn after a delay; a negative delay is zero.
 func (c *Clock) After(delay time.Duration, fn func()) {
@@ -50,7 +46,6 @@ func (c *Clock) RunUntil(d time.Duration, done func() bool) bool {
 	for len(c.queue) > 0 && c.queue[0].at <= end {
 		e := c.pop()
 		c.at = e.at
-		c.events++
 		e.run()
 		if c.OnStep != nil {
 			c.OnStep()

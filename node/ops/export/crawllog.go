@@ -12,6 +12,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/ops/export/extsort"
+	"github.com/apoidea/apoidea/node/ops/words"
 )
 
 // unfetchedStatus are the status codes of Heritrix' crawl.log for outcomes without an HTTP status.
@@ -30,7 +31,7 @@ type crawlLog struct {
 
 // add adds the line of a URL: the twelve columns, each without white space.
 func (c *crawlLog) add(l *control.URLLine) error {
-	text := func(s string) string { return cmp.Or(strings.Join(strings.Fields(s), "%20"), "-") }
+	text := func(s string) string { return cmp.Or(words.Legible(strings.Join(strings.Fields(s), "%20")), "-") }
 	status := l.Status
 	if code, ok := unfetchedStatus[link.OutcomeNamed(l.Outcome)]; ok && (status < 100 || status > 999) {
 		status = code

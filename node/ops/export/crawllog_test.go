@@ -21,7 +21,7 @@ func TestCrawlLog(t *testing.T) {
 			URL: "http://a.example/y", Outcome: "http_error", Status: 404, MIME: "text/html x\ty", Fetched: "2026-11-29T01:59:58.000Z", Holder: "p1", Via: "http://a.example/ b",
 			Depth: 1, Detail: "one, two\nthree",
 		},
-		{URL: "http://b.example/", Outcome: "dns", Status: 3, Depth: 1},
+		{URL: "http://b.example/", Outcome: "dns", Status: 3, Depth: 1, MIME: "a\x1b[31m\u009b\xff"},
 	}}
 	var b bytes.Buffer
 	r, err := Run(t.Context(), src, Options{What: CrawlLog, Stream: &b})
@@ -29,7 +29,7 @@ func TestCrawlLog(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	want := strings.Join([]string{
-		"- -1 - http://b.example/ - - - - - - - dns",
+		"- -1 - http://b.example/ - - a\\x1b[31m\\u009b\ufffd - - - - dns",
 		"- -9998 - http://a.example/x LLL http://a.example/ - - - - http://a.example/ robots_denied",
 		"2026-11-29T01:59:58.000Z 404 0 http://a.example/y - http://a.example/%20b text/html%20x%20y p1 20261129015958000+0 - - http_error,detail:one;%20two%20three",
 		"2026-11-29T02:00:00.750Z 200 21 http://a.example/ - - text/html p1 20261129015959250+1500 sha256:ab http://a.example/ ok,2t",

@@ -304,10 +304,10 @@ func (e *exporter) gather(ctx context.Context, found *control.Archives) error {
 func (e *exporter) file(ctx context.Context, s *source) error {
 	if strings.HasSuffix(s.file.Name, warc.MovedIndex) {
 		e.report.Files--
-		e.moved = append(e.moved, s)
 		if e.tables != nil {
 			return e.tables.file(ctx, s)
 		}
+		e.moved = append(e.moved, s)
 		return nil
 	}
 	return kinds[e.What].file(ctx, e, s)

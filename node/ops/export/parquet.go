@@ -64,12 +64,9 @@ type tables struct {
 	// archived answer that has the same: owners do not know the records of redirects and errors.
 	alone *extsort.Sorter
 	links *table.Writer[table.Link]
-	files []tableFile
+	files []*source // of the archived rows
 	line  []byte
 }
-
-// tableFile is where archived rows lie.
-type tableFile struct{ peer, name string }
 
 func newTables(e *exporter) *tables {
 	dir := e.work.dir
@@ -98,7 +95,7 @@ func (t *tables) file(ctx context.Context, s *source) error {
 	if !t.wantsRows() {
 		return nil
 	}
-	t.files = append(t.files, tableFile{s.peer, s.file.Name})
+	t.files = append(t.files, s)
 	if moved {
 		in := open(ctx, t.e.src, s.peer, s.file.Name, 0)
 		err := warc.ScanIndex(in, t.archived)
@@ -169,12 +166,12 @@ func (t *tables) archived(l *warc.IndexLine) error {
 		}
 	}
 	t.e.matched++
-	f := &t.files[len(t.files)-1]
-	if strings.HasSuffix(f.name, warc.MovedIndex) {
-		f.name = l.File
+	f := t.files[len(t.files)-1]
+	if strings.HasSuffix(f.file.Name, warc.MovedIndex) {
+		f.file.Name = l.File
 	}
 	u := table.URL{URL: withoutNUL(l.URL), Job: jobID(l.Job), Outcome: l.Outcome, Via: l.Via, HopPath: l.HopPath, Seed: l.Seed, Charset: l.Charset, Truncated: l.Truncated}
-	u.SetIndexed(l, f.name, f.peer)
+	u.SetIndexed(l, f.file.Name, f.peer)
 	if l.Offset > math.MaxInt32 || l.Length > math.MaxInt32 {
 		u.Offset, u.Length = 0, 0 // files of other programs; null says that the place is not known
 	}
@@ -319,7 +316,7 @@ func (t *tables) row(line []byte, before *table.URL) (u table.URL, err error) {
 	u.Status, u.Offset, u.Length, u.FetchMs = int16(status), int32(offset), int32(length), int32(ms) // as written
 	if file > 0 && int(file) <= len(t.files) {
 		f := t.files[file-1]
-		u.File, u.Segment, u.Peer = f.name, f.peer, f.peer
+		u.File, u.Segment, u.Peer = f.file.Name, f.peer, f.peer
 	}
 	return u, err
 }

@@ -127,6 +127,33 @@ func TestParquetRefuses(t *testing.T) {
 	}
 }
 
+// TestForceKeepsOthers: --force replaces an output of the same kind, and nothing else.
+func TestForceKeepsOthers(t *testing.T) {
+	dir := t.TempDir()
+	thesis := filepath.Join(dir, "home", "thesis")
+	file := filepath.Join(dir, "file")
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "home", "links"), 0o755), os.WriteFile(thesis, nil, 0o600), os.WriteFile(file, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []Options{
+		{What: Parquet, Output: filepath.Join(dir, "home")}, {What: Parquet, Output: file}, {What: URLs, Output: filepath.Join(dir, "home")},
+	} {
+		o.Force = true
+		if r, err := Run(t.Context(), world(t), o); control.KindOf(err) != control.KindUsage {
+			t.Errorf("%s to %s: %+v, %v", o.What, o.Output, r, err)
+		}
+	}
+	if _, err := os.Stat(thesis); err != nil {
+		t.Error(err)
+	}
+	if err := os.Remove(thesis); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run(t.Context(), world(t), Options{What: Parquet, Output: filepath.Join(dir, "home"), Force: true}); err != nil {
+		t.Errorf("a directory of tables: %v", err)
+	}
+}
+
 // hostileLines is a peer whose index and outcomes are made to break out of the output, or out of
 // the lines of a sorter.
 type hostileLines struct{ index string }
@@ -247,5 +274,33 @@ func BenchmarkParquet(b *testing.B) {
 		b.ReportMetric(float64(rows)/time.Since(began).Seconds(), "rows/s")
 		b.ReportMetric(float64(most)/1e6, "MB-heap")
 		b.ReportMetric(float64(r.Bytes)/float64(rows), "B/row")
+	}
+}
+
+// TestParquetOfMovedFile: the index that stays behind gives the rows, with the name of the file.
+func TestParquetOfMovedFile(t *testing.T) {
+	src := world(t)
+	names := make(map[string]int)
+	for _, moved := range []bool{false, true} {
+		if moved {
+			src.files["p1"]["1.cdxj.moved"] = src.files["p1"]["1.cdxj"]
+			delete(src.files["p1"], "1.cdxj")
+			delete(src.files["p1"], "1.warc.gz")
+		}
+		dir := filepath.Join(t.TempDir(), "out")
+		if r, err := Run(t.Context(), src, Options{What: Parquet, Output: dir, Tables: []string{TableURLs, TableLinks}}); err != nil || !r.Complete {
+			t.Fatalf("moved %v: %+v, %v", moved, r, err)
+		}
+		for _, u := range rowsIn[table.URL](t, filepath.Join(dir, "crawl=none"))["subset=warc"] {
+			names[u.File+" "+u.Segment]++
+		}
+	}
+	for name, n := range names {
+		if n%2 != 0 {
+			t.Errorf("%d rows of %s", n, name)
+		}
+	}
+	if names["1.warc.gz p1"] == 0 {
+		t.Errorf("%v", names)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/ops/export/extsort"
@@ -110,8 +111,13 @@ func partOf(output string) string { return filepath.Clean(output) + ".part" }
 // makePart creates the directory next to the output. It removes that of a killed export, which is
 // known by its content.
 func makePart(o *Options) (dir string, err error) {
-	if _, err := os.Lstat(o.Output); err == nil && !o.Force {
-		return "", control.Usage(fmt.Sprintf("%s exists; name another file, or replace it with --force", o.Output))
+	if info, err := os.Lstat(o.Output); err == nil {
+		if !o.Force {
+			return "", control.Usage(fmt.Sprintf("%s exists; name another file, or replace it with --force", o.Output))
+		}
+		if err := replaceable(o, info); err != nil {
+			return "", err
+		}
 	}
 	dir = partOf(o.Output)
 	err = os.Mkdir(dir, 0o755)
@@ -134,6 +140,24 @@ func makePart(o *Options) (dir string, err error) {
 		return "", fmt.Errorf("export: %w", err)
 	}
 	return dir, nil
+}
+
+// replaceable returns a usage error unless an existing output is of the kind that replaces it: a
+// file, or a directory with nothing but tables.
+func replaceable(o *Options, info fs.FileInfo) error {
+	if info.IsDir() != (o.What == Parquet) {
+		return control.Usage(fmt.Sprintf("%s is not what export %s writes; name another output", o.Output, o.What))
+	}
+	if !info.IsDir() {
+		return nil
+	}
+	entries, err := os.ReadDir(o.Output)
+	for _, e := range entries {
+		if name := e.Name(); name != TableLinks && name != TableHosts && !strings.HasPrefix(name, "crawl=") {
+			return control.Usage(fmt.Sprintf("%s has %s, which is no table; remove it, or name another directory", o.Output, name))
+		}
+	}
+	return err
 }
 
 // publish renames the output to its final name.

@@ -89,26 +89,10 @@ type Host struct {
 
 // Add adds a row of the host.
 func (h *Host) Add(u *URL) {
-	h.URLs++
-	switch u.Status / 100 {
-	case 0, 1:
-		h.Unanswered++
-	case 2:
-		h.OK++
-	case 3:
-		h.Redirects++
-	case 4:
-		h.ClientErrors++
-	default:
-		h.ServerErrors++
-	}
-	h.Bytes += int64(u.Length)
-	if u.Fetched != 0 {
-		if h.First == 0 || u.Fetched < h.First {
-			h.First = u.Fetched
-		}
-		h.Last = max(h.Last, u.Fetched)
-	}
+	one := Host{URLs: 1, Bytes: int64(u.Length), First: u.Fetched, Last: u.Fetched}
+	classes := [...]*int64{&one.Unanswered, &one.Unanswered, &one.OK, &one.Redirects, &one.ClientErrors, &one.ServerErrors}
+	*classes[min(max(u.Status/100, 0), 5)] = 1
+	h.Merge(&one)
 }
 
 // Merge adds the sums of another part of the same host.

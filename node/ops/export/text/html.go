@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"unicode"
 
 	"codeberg.org/readeck/go-readability/v2"
 	"golang.org/x/net/html"
@@ -112,7 +113,7 @@ func mainText(markup []byte) (string, error) {
 	}
 	var b strings.Builder
 	err = article.RenderText(&b)
-	return cut(b.String(), MaxBytes), err
+	return cut(printable(b.String()), MaxBytes), err
 }
 
 // Limits of the title of a page, in bytes: of the search and of the text.
@@ -126,9 +127,19 @@ func Title(doc []byte) string {
 	tokens := html.NewTokenizer(bytes.NewReader(doc[:min(len(doc), titleWithin)]))
 	for tokens.Next() != html.ErrorToken {
 		if token := tokens.Token(); token.Type == html.StartTagToken && token.Data == "title" && tokens.Next() == html.TextToken {
-			title := strings.Join(strings.Fields(tokens.Token().Data), " ")
+			title := printable(strings.Join(strings.Fields(tokens.Token().Data), " "))
 			return strings.ToValidUTF8(title[:min(len(title), MaxTitleBytes)], "")
 		}
 	}
 	return ""
+}
+
+// printable drops control characters other than tabs and line breaks.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, s)
 }

@@ -2,6 +2,7 @@ package text
 
 import (
 	"cmp"
+	"math/bits"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -71,34 +72,17 @@ func sample(text string) string {
 	return b.String()
 }
 
-// spread returns bit i of a byte as bit 0 of byte i.
-func spread(b byte) uint64 {
-	const each = 0x0101010101010101
-	return (uint64(b)*each&0x8040201008040201 + 0x7f*each) >> 7 & each
-}
-
-// hashes counts the ones in each bit of the hashes of words, of up to 255 in the bytes of lanes.
+// hashes counts the ones in each bit of the hashes of words.
 type hashes struct {
-	lanes [8]uint64
-	ones  [64]int
-	n     int
+	ones [64]int
+	n    int
 }
 
 func (h *hashes) add(word []byte) {
-	sum := xxhash.Sum64(word)
-	for i := range h.lanes {
-		h.lanes[i] += spread(byte(sum >> (8 * i)))
+	h.n++
+	for sum := xxhash.Sum64(word); sum != 0; sum &= sum - 1 {
+		h.ones[bits.TrailingZeros64(sum)]++
 	}
-	if h.n++; h.n%255 == 0 {
-		h.flush()
-	}
-}
-
-func (h *hashes) flush() {
-	for i := range h.ones {
-		h.ones[i] += int(h.lanes[i/8] >> (i % 8 * 8) & 0xff)
-	}
-	clear(h.lanes[:])
 }
 
 // SimHash returns the SimHash of the words of a text (Charikar 2002, with xxHash, each occurrence
@@ -139,7 +123,6 @@ func SimHash(text string) uint64 {
 	if len(word) > 0 {
 		h.add(word)
 	}
-	h.flush()
 	var sum uint64
 	for i, n := range h.ones {
 		if 2*n > h.n {
