@@ -355,10 +355,10 @@ func (e *exporter) missing(peer, file string, err error) {
 // the loss of the local peer.
 func fatal(ctx context.Context, err error) error {
 	switch {
-	case err == nil:
-		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case err == nil:
+		return nil
 	case control.KindOf(err) == control.KindNoPeer:
 		return err
 	default:

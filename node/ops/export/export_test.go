@@ -458,6 +458,38 @@ func TestFailedExportLeavesNothing(t *testing.T) {
 	}
 }
 
+// TestInterrupted: a canceled export ends before the end of a file, and leaves nothing, also if the
+// source does not notice.
+func TestInterrupted(t *testing.T) {
+	for _, what := range Kinds() {
+		dir := t.TempDir()
+		ctx, cancel := context.WithCancel(t.Context())
+		src := deaf{world(t), cancel}
+		if r, err := Run(ctx, src, Options{What: what, Output: filepath.Join(dir, "out")}); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %+v, %v", what, r, err)
+		}
+		if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
+			t.Errorf("%s left %v, %v", what, left, err)
+		}
+	}
+}
+
+// deaf is a source that ignores the end of a context, which comes with the first answer.
+type deaf struct {
+	*ring
+	cancel func()
+}
+
+func (d deaf) ReadArchive(ctx context.Context, peer, name string, offset int64, w io.Writer) error {
+	d.cancel()
+	return d.ring.ReadArchive(context.WithoutCancel(ctx), peer, name, offset, w)
+}
+
+func (d deaf) URLs(ctx context.Context, peer, after string) (*control.URLPage, error) {
+	d.cancel()
+	return d.ring.URLs(context.WithoutCancel(ctx), peer, after)
+}
+
 // TestWhatIsMissing: peers that do not answer, files that are cut short, records that are damaged,
 // and holders that are gone.
 func TestWhatIsMissing(t *testing.T) {

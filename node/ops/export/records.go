@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -136,7 +137,7 @@ func (e *exporter) pass(ctx context.Context, s *source, sel *selection, k keeper
 	defer packed.close()
 	packer := warc.NewEncoder(as)
 	for {
-		if err := raw.reset(); err != nil {
+		if err := cmp.Or(ctx.Err(), raw.reset()); err != nil {
 			return 0, own(err)
 		}
 		keep := false
