@@ -135,7 +135,7 @@ func (o *exportOptions) run(ctx context.Context, what string, out, errOut io.Wri
 	opt.Progress, done = o.progress(errOut, toFile, done)
 	report, err := export.Run(ctx, results, opt)
 	if errors.Is(err, export.ErrEmpty) {
-		tellLacks(report, errOut)
+		printMissing(report, errOut)
 		return o.explainEmpty(ctx, results, err)
 	}
 	if err != nil {
@@ -144,7 +144,7 @@ func (o *exportOptions) run(ctx context.Context, what string, out, errOut io.Wri
 		}
 		return err
 	}
-	return o.tell(report, toFile, out, errOut)
+	return o.print(report, toFile, out, errOut)
 }
 
 // filter completes the filter and checks it, before anything is read.
@@ -225,8 +225,8 @@ func exportText(p export.Progress) string {
 	return text
 }
 
-// tellLacks names what is missing from an export.
-func tellLacks(r *export.Report, errOut io.Writer) {
+// printMissing names what is missing from an export.
+func printMissing(r *export.Report, errOut io.Writer) {
 	for _, m := range r.Missing {
 		fmt.Fprintln(errOut, "apoidea: missing:", m)
 	}
@@ -242,8 +242,8 @@ func tellLacks(r *export.Report, errOut io.Writer) {
 	}
 }
 
-// tellSkipped names the pages without a text or main text.
-func tellSkipped(r *export.Report, errOut io.Writer) {
+// printSkipped names the pages without a text or main text.
+func printSkipped(r *export.Report, errOut io.Writer) {
 	for _, s := range r.Skipped[:min(len(r.Skipped), lostShown)] {
 		fmt.Fprintf(errOut, "apoidea: no text: %s: %s\n", s.URL, s.Error)
 	}
@@ -252,13 +252,13 @@ func tellSkipped(r *export.Report, errOut io.Writer) {
 	}
 }
 
-// tell reports the result of an export: on standard output if the export itself is not there.
-func (o *exportOptions) tell(r *export.Report, toFile bool, out, errOut io.Writer) error {
+// print reports the result of an export: on standard output if the export itself is not there.
+func (o *exportOptions) print(r *export.Report, toFile bool, out, errOut io.Writer) error {
 	if !toFile {
 		out = errOut
 	}
-	tellLacks(r, errOut)
-	tellSkipped(r, errOut)
+	printMissing(r, errOut)
+	printSkipped(r, errOut)
 	if r.Moved > 0 {
 		fmt.Fprintf(o.hints(errOut), "%s skipped: their files were moved to other storage\n", words.Counted(r.Moved, "record"))
 	}

@@ -79,7 +79,7 @@ func TestEmptyExportGivesReason(t *testing.T) {
 	o := exportOptions{globals: new(globals)}
 	for records, want := range []bool{true, false} {
 		var hints strings.Builder
-		if err := o.tell(&export.Report{What: export.URLs, Records: int64(records), Complete: true}, false, io.Discard, &hints); err != nil || strings.Contains(hints.String(), "--ring") != want {
+		if err := o.print(&export.Report{What: export.URLs, Records: int64(records), Complete: true}, false, io.Discard, &hints); err != nil || strings.Contains(hints.String(), "--ring") != want {
 			t.Errorf("%d records: %v, %q", records, err, hints.String())
 		}
 	}

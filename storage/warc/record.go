@@ -223,7 +223,7 @@ func mimeOf(head []byte) string {
 // maxDetail limits a value of Details in bytes.
 const maxDetail = 2048
 
-// detailsOf returns what an index tells of a response besides its type.
+// detailsOf returns the properties of a response in an index, besides its type.
 func detailsOf(head []byte) (d Details) {
 	for line := range bytes.Lines(head) {
 		name, value, ok := bytes.Cut(line, []byte(":"))

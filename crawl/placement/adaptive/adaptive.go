@@ -505,8 +505,7 @@ func (q *question) unmeasured(which func(int) bool) (out []string) {
 	return out
 }
 
-// kind returns 0 for a site with an address that says something about it, since earlier sites share
-// its block; 1 otherwise.
+// kind returns 0 for a site with an address in the block of an earlier site; 1 otherwise.
 func (s *Strategy) kind(q *question) int {
 	if q.addressed && s.memories.at(sameBlock, q.hints) {
 		return 0

@@ -1,6 +1,6 @@
 // Package export writes the results of a crawl to one file: the records of the archives (warc),
 // their sorted index (cdxj), a WACZ of both, the link graph (links), the text of pages (text, wet),
-// or the outcome of each URL (urls).
+// or the outcome of each URL (urls, crawllog); or to a directory of tables (parquet).
 //
 // It reads archive files and pages of URLs from a Results, of a running peer or of a data
 // directory. An export
@@ -10,9 +10,9 @@
 //   - reports what is missing: peers that did not respond or disconnected, holders of records that
 //     left the ring, and records with an outcome that are in no archive;
 //   - has a Filter: the records of an exchange are selected together, by its line in the index;
-//   - uses limited memory: it sorts with a temporary database.
+//   - uses limited memory: it sorts in temporary files.
 //
-// OUTPUT gets its name when it is complete, and replaces no file without Force. Until then the data
+// OUTPUT gets its name when it is complete, and replaces nothing without Force. Until then the data
 // is in the directory OUTPUT.part, which a failed export removes, and the next one after a kill.
 // Without OUTPUT the export goes to a stream.
 //

@@ -173,7 +173,7 @@ func (t *tables) archived(l *warc.IndexLine) error {
 	u := table.URL{URL: withoutNUL(l.URL), Job: jobID(l.Job), Outcome: l.Outcome, Via: l.Via, HopPath: l.HopPath, Seed: l.Seed, Charset: l.Charset, Truncated: l.Truncated}
 	u.SetIndexed(l, f.file.Name, f.peer)
 	if l.Offset > math.MaxInt32 || l.Length > math.MaxInt32 {
-		u.Offset, u.Length = 0, 0 // files of other programs; null says that the place is not known
+		u.Offset, u.Length = 0, 0 // files of other programs; null means that the place is unknown
 	}
 	if ms, err := strconv.ParseInt(l.FetchMs, 10, 32); err == nil {
 		u.FetchMs = int32(ms)

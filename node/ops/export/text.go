@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -221,7 +220,7 @@ func (k *keepText) write() error {
 // flush writes all pages.
 func (k *keepText) flush() (err error) {
 	for len(k.queue) > 0 {
-		err = errors.Join(err, k.write())
+		err = cmp.Or(err, k.write())
 	}
 	return err
 }
@@ -239,5 +238,5 @@ func (e *exporter) warcinfo() error {
 // textFile reads a file for the kinds of text.
 func textFile(ctx context.Context, e *exporter, s *source) error {
 	k := newKeepText(e)
-	return errors.Join(e.records(ctx, s, k), k.flush())
+	return cmp.Or(e.records(ctx, s, k), k.flush())
 }
