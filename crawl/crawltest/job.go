@@ -47,8 +47,8 @@ func SignedJob(t testing.TB, key job.Key, change func(*wire.JobSpec), seeds ...s
 type OneJob struct{ Spec *job.Spec }
 
 // Job returns the job, which runs.
-func (j OneJob) Job(id job.ID) (*job.Spec, job.State, bool) {
-	return j.Spec, job.StateRunning, id == j.Spec.ID
+func (j OneJob) Job(id job.ID) (*job.Spec, job.Standing, bool) {
+	return j.Spec, job.Posted(), id == j.Spec.ID
 }
 
 // Want does nothing.

@@ -50,6 +50,9 @@ func NewPrior(mean float64) Rate {
 	return rateOf(priorShape, priorShape/bounded(mean, minMean, maxMean))
 }
 
+// Valid reports whether the distribution is one that this package returns.
+func (r Rate) Valid() bool { return r == rateOf(float64(r.A), float64(r.B)) }
+
 // Mean returns the expected rate in changes a day.
 func (r Rate) Mean() float64 { return float64(r.A) / float64(r.B) }
 

@@ -131,7 +131,7 @@ type Queue[K any] interface {
 // made. Every fourth visit goes to the oldest. The caller compares the due day of another one with
 // the threshold of now ([Page.Due]), and either moves it in the queue or visits it and calls Done.
 func Next[K any](c *Control, q Queue[K], now float64) (k K, oldest, ok bool) {
-	if float64(c.Hour) >= max(1, burst*c.Budget/24) {
+	if c.Spent() {
 		return k, false, false
 	}
 	if c.Turn >= floor-1 {
@@ -141,6 +141,9 @@ func Next[K any](c *Control, q Queue[K], now float64) (k K, oldest, ok bool) {
 	k, due, ok := q.First()
 	return k, false, ok && due <= now
 }
+
+// Spent reports whether the visits of the hour are made.
+func (c *Control) Spent() bool { return float64(c.Hour) >= max(1, burst*c.Budget/24) }
 
 // Done counts a visit.
 func (c *Control) Done(oldest bool) {

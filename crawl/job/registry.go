@@ -152,11 +152,11 @@ func (r *Registry) Restore(nowMs int64, spec *Spec, known Standing) (rec *wire.J
 }
 
 func standingOf(rec *wire.Job) Standing {
-	return Standing{State(rec.GetState()), rec.GetVersion(), string(rec.GetStateSignature())}
+	return Standing{State(rec.GetState()), rec.GetVersion(), Refresh(rec.GetRefresh()), string(rec.GetStateSignature())}
 }
 
 func setStanding(rec *wire.Job, s Standing) {
-	rec.State, rec.Version, rec.StateSignature = uint32(s.State), s.Version, []byte(s.Signature)
+	rec.State, rec.Version, rec.Refresh, rec.StateSignature = uint32(s.State), s.Version, uint64(s.Refresh), []byte(s.Signature)
 }
 
 // Get returns the record of a job with its spec, or ErrUnknown, also for a job of which only a part
@@ -235,7 +235,7 @@ func (r *Registry) List(behind ID, room int) ([]*wire.Job, error) {
 	return list, nil
 }
 
-// SetState changes the state of a job and returns its record. An equal state has no effect; a
+// SetState changes state and refresh of a job and returns its record. Equal ones have no effect; a
 // canceled job stays canceled. For a signed job version and signature count as well: without the
 // signature the change is rejected, and a version lower than the stored one has no effect.
 func (r *Registry) SetState(nowMs int64, id ID, to Standing) (rec *wire.Job, wait func() error, err error) {
@@ -252,7 +252,7 @@ func (r *Registry) SetState(nowMs int64, id ID, to Standing) (rec *wire.Job, wai
 				return err
 			}
 			to = held.Merge(vouched)
-		case to.State == held.State:
+		case to.State == held.State && to.Refresh == held.Refresh:
 			return nil
 		default:
 			to.Version, to.Signature = min(held.Version+1, maxVersion), "" // at maxVersion a job can still be paused and canceled: Standing.Merge

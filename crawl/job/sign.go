@@ -73,14 +73,18 @@ func (k Key) SignState(id ID, s Standing) Standing {
 func signedState(id ID, s Standing) []byte {
 	text := append([]byte(stateContext), id[:]...)
 	text = binary.BigEndian.AppendUint32(text, uint32(s.State))
-	return binary.BigEndian.AppendUint64(text, s.Version)
+	text = binary.BigEndian.AppendUint64(text, s.Version)
+	if s.Refresh != 0 {
+		text = binary.BigEndian.AppendUint64(text, uint64(s.Refresh))
+	}
+	return text
 }
 
 // Vouched returns an authenticated standing from one that was received, or [ErrSignature]. For a
 // signed job it must be signed by the poster's key, or be the initial one. For an unsigned job any
 // standing is valid, and its signature is dropped.
 func (s *Spec) Vouched(told Standing) (Standing, error) {
-	if !s.Signed() || told.State == StateRunning && told.Version == 1 {
+	if !s.Signed() || told.State == StateRunning && told.Version == 1 && told.Refresh == 0 {
 		told.Signature = ""
 		return told, nil
 	}
@@ -154,8 +158,9 @@ const maxVersion = 1 << 48
 type Standing struct {
 	State   State  // never StateNone for a known job
 	Version uint64 // the higher of two wins
-	// Signature is by the key of the job's poster over the job's ID and both, see [Spec.Vouched];
-	// empty for an unsigned job.
+	Refresh Refresh
+	// Signature is by the key of the job's poster over the job's ID and the other fields, see
+	// [Spec.Vouched]; empty for an unsigned job.
 	Signature string
 }
 
@@ -167,7 +172,7 @@ func Posted() Standing { return Standing{State: StateRunning, Version: 1} }
 // with fewer fetches and more work left wins: paused before running before done.
 func (s Standing) Merge(t Standing) Standing {
 	if cmp.Or(cmp.Compare(s.rank(), t.rank()), cmp.Compare(s.Version, t.Version), cmp.Compare(s.State.precedence(), t.State.precedence()),
-		cmp.Compare(s.Signature, t.Signature)) < 0 {
+		cmp.Compare(s.Refresh, t.Refresh), cmp.Compare(s.Signature, t.Signature)) < 0 {
 		return t
 	}
 	return s
@@ -201,5 +206,5 @@ func (s Standing) Validate() error {
 	if s.State == StateNone || s.State >= stateEnd || s.Version == 0 || s.Version > maxVersion || len(s.Signature) > wire.MaxSignature {
 		return fmt.Errorf("invalid standing: state %d, version %d, signature of %d bytes", s.State, s.Version, len(s.Signature))
 	}
-	return nil
+	return s.Refresh.Validate()
 }

@@ -22,8 +22,8 @@ type (
 
 func (wholeRing) Mine(ring.Key) bool { return true }
 
-func (j oneJob) Job(id job.ID) (*job.Spec, job.State, bool) {
-	return j.spec, job.StateRunning, id == j.spec.ID
+func (j oneJob) Job(id job.ID) (*job.Spec, job.Standing, bool) {
+	return j.spec, job.Posted(), id == j.spec.ID
 }
 
 func (noFilter) Test(owner.SetID, uint64) (bool, error) { return true, nil }

@@ -101,6 +101,8 @@ func (m *importer) record(h *hosts.Host, rec kv.Record) error {
 		return m.trap(h, js, tail, rec)
 	case ondisk.KindSource:
 		return m.source(js, tail, rec)
+	case ondisk.KindVisit:
+		return nil // the entry has it
 	default:
 		return ondisk.ErrFormat
 	}
@@ -234,6 +236,9 @@ func (m *importer) entry(h *hosts.Host, js *hosts.JobState, tail, value []byte) 
 	if hash != link.Hash(js.ID, f.URL) || link.Host(f.URL) != h.Rec.Name {
 		return ondisk.ErrFormat
 	}
+	if f.Revisit.Due == 0 && js.Refresh != 0 {
+		js.Scheduled(0) // its last owner had not scheduled it
+	}
 	hj := m.Book(h, js)
 	n, had, err := hj.Peek(hash)
 	if err != nil {
@@ -276,6 +281,7 @@ func (m *importer) mergeDone(hj *hosts.Job, hash uint64, n *ondisk.Entry, in *on
 		n.Final = *in
 	}
 	n.Final.Depth, n.Final.Via = ondisk.Nearer(had.Depth, had.Via, in.Depth, in.Via)
+	n.Final.Revisit.Due = ondisk.Later(&had, in)
 	hj.Correct(hash, &had, &n.Final)
 }
 

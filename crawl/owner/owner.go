@@ -106,6 +106,10 @@ func (o *Owner) Commit() (hosts.Ready, error) {
 	o.hosts.Flush()
 	o.granter.All()
 	o.hosts.SweepSome()
+	o.hosts.LoadVisits()
+	o.scans.Begin()
+	o.scans.Go()
+	o.jobs.Hours()
 	o.outgoing.Refill()
 	o.evaluateDue()
 	o.jobs.Draws()
@@ -121,12 +125,12 @@ func (o *Owner) Commit() (hosts.Ready, error) {
 // next returns the time of the owner's next timed action.
 func (o *Owner) next() time.Time {
 	at := o.agenda.Wakes.First()
-	if o.agenda.Purges.Some() || o.reviewer.review.reviewing() || o.agenda.Searches.Waiting() || o.outgoing.Box.MayRefill() || o.hosts.Sweep.Wanted && !o.hosts.Sweep.Idle(o.Now) {
+	if o.agenda.Purges.Some() || o.reviewer.review.reviewing() || o.agenda.Searches.Waiting() || o.outgoing.Box.MayRefill() || o.scans.Some() || o.hosts.Sweep.Wanted && !o.hosts.Sweep.Idle(o.Now) {
 		at = o.Now
 	} else if o.hosts.Sweep.Wanted {
 		at = min(at, o.hosts.Sweep.NextAt)
 	}
-	at = min(at, o.jobs.NextDraw())
+	at = min(at, o.jobs.NextDraw(), o.jobs.NextHour(), o.hosts.NextLoad())
 	if at == hosts.Never {
 		return time.Time{}
 	}
@@ -228,6 +232,7 @@ type parts struct {
 	traps    *hosts.Traps
 	agenda   *hosts.Agenda
 	hosts    *hosts.Table
+	scans    *hosts.Scans
 	outgoing *links.Outgoing
 	intake   *links.Intake
 	emitter  *links.Emitter
@@ -246,7 +251,7 @@ func newParts(s *hosts.Step) parts {
 	t := hosts.New(s)
 	l, g := links.New(t), leases.New(t)
 	p := parts{
-		Step: s, jobs: t.Jobs, rests: t.Rests, domains: t.Domains, traps: t.Traps, agenda: t.Agenda, hosts: t.Table,
+		Step: s, jobs: t.Jobs, rests: t.Rests, domains: t.Domains, traps: t.Traps, agenda: t.Agenda, hosts: t.Table, scans: t.Scans,
 		outgoing: l.Outgoing, intake: l.Intake, emitter: l.Emitter, placer: g.Placer, leases: g.Leases, granter: g.Granter,
 	}
 	p.reviewer = &reviewer{Step: s, hosts: p.hosts, agenda: p.agenda, placer: p.placer, leases: p.leases, intake: p.intake}
@@ -270,7 +275,7 @@ func (o *Owner) JobChanged(id job.ID) {
 	if js == nil {
 		return
 	}
-	js.Spec, js.State, js.Known = o.Specs.Job(id)
+	js.Ask(o.Specs)
 	o.reviewer.job(js)
 }
 

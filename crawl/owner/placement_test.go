@@ -20,7 +20,7 @@ func TestOrderOfGrants(t *testing.T) {
 	s := newScene(t, nil)
 	second := *s.jobs[s.id].spec
 	second.ID = job.NewID()
-	s.jobs[second.ID] = &jobEntry{&second, job.StateRunning}
+	s.jobs[second.ID] = &jobEntry{spec: &second, state: job.StateRunning}
 	s.post(2, "http://a.example/deep")
 	s.post(1, "http://a.example/b", "http://a.example/a", "http://a.example/c")
 	s.do(func(o *owner.Owner) { o.Links(links(second.ID, 1, "http://a.example/x", "http://a.example/y")) })

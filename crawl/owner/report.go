@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/apoidea/apoidea/crawl/fresh"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
@@ -61,16 +62,23 @@ func (oc *outcomes) report(h *hosts.Host, from string, f *wire.Fetched, went lin
 	hj := oc.Book(h, js)
 	p := ondisk.Pending{Hash: hash, Hops: got.Hops, Kind: got.Kind, URL: url}
 	p.Depth = got.Depth
-	if it := h.Lease.Item(hash); it != nil && it.Job == hj {
+	it := h.Lease.Item(hash)
+	if it != nil && it.Job == hj {
 		delete(h.Lease.Out, hash)
 		h.Lease.Owing = oc.Now
 		h.Lease.Session.Earned++
+	}
+	if it != nil && it.Job == hj && !it.Again {
 		hj.Returned(&it.Pending)
 		p = it.Pending
 		p.URL = url
 		oc.settle(hj, &p, &got)
 	} else if n, ok := hj.Entry(hash); ok {
-		if n.Done {
+		switch {
+		case n.Done && (f.GetAgain() || it != nil && it.Again):
+			oc.revisited(h, hj, hash, it != nil && it.Plain, &n.Final, &got, f, went)
+			return
+		case n.Done:
 			oc.again(h, hj, &n.Final, &got, f, went)
 			return
 		}
@@ -168,25 +176,11 @@ func wholePiece(f *wire.Fetched) bool {
 func (oc *outcomes) conclusion(h *hosts.Host, hj *hosts.Job, p *ondisk.Pending, got *ondisk.Final, f *wire.Fetched, went links.Ahead) {
 	spec := hj.State.Spec
 	retryable := got.Outcome.Retryable(got.Status)
-	hung := false // a timeout of this URL alone
 	hj.Requested()
-	switch {
-	case got.Outcome.HostWide():
-		oc.hostFailed(h, got, int64(f.GetRetryAfterMs()))
-		if retryable {
-			hj.Wait(p, 0)
-			return
-		}
-	case got.Outcome == link.OutcomeTimeout && got.Status == link.Hung:
-		hung = oc.hung(h, p.URL)
-		if !hung {
-			oc.hostFailed(h, got, int64(f.GetRetryAfterMs()))
-		}
-	case stalls(got):
-		oc.hostFailed(h, got, int64(f.GetRetryAfterMs()))
-	default:
-		h.Hangs.Answered(p.URL)
-		oc.hostAnswered(h)
+	hung := oc.health(h, p.URL, got, f)
+	if got.Outcome.HostWide() && retryable {
+		hj.Wait(p, 0)
+		return
 	}
 	if got.Outcome == link.OutcomeDNS || got.Outcome == link.OutcomeTimeout {
 		got.Status = 0 // it sets the number of tries, and is not shown
@@ -201,6 +195,11 @@ func (oc *outcomes) conclusion(h *hosts.Host, hj *hosts.Job, p *ondisk.Pending, 
 		return
 	}
 	final := *got
+	final.URL, final.Depth = p.URL, p.Depth
+	if hj.State.Refresh != 0 && got.Outcome.Fetched() {
+		final.Revisit.Content = f.GetContent()
+	}
+	final.Revisit.Due = oc.jobs.Due(hj, p.Hash, &final, fresh.Unchanged)
 	hj.Conclude(p, final)
 	if hj.State.State != job.StateCanceled {
 		final.Depth, final.Hops, final.Via = p.Depth, p.Hops, p.Via

@@ -33,7 +33,7 @@ func (c *concern) of(h *hosts.Host) bool {
 		return true
 	}
 	for _, hj := range h.Jobs {
-		if _, ok := c.jobs[hj.State]; ok && hj.Tally.Open() > 0 {
+		if _, ok := c.jobs[hj.State]; ok && (hj.Tally.Open() > 0 || hj.NextVisit() != hosts.Never) {
 			return true
 		}
 	}

@@ -67,7 +67,7 @@ func TestLinksOfAnUnknownJobAreBusy(t *testing.T) {
 	}
 	spec := *s.jobs[s.id].spec
 	spec.ID = other
-	s.jobs[other] = &jobEntry{&spec, job.StateRunning}
+	s.jobs[other] = &jobEntry{spec: &spec, state: job.StateRunning}
 	s.do(func(o *owner.Owner) { o.JobChanged(other) })
 	s.do(func(o *owner.Owner) { reply = o.Links(m) })
 	if len(reply.GetBusy()) != 0 || s.owner.Counts(other).Pending != 1 {

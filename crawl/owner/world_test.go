@@ -28,16 +28,17 @@ var epochStart = time.UnixMilli(1_700_000_000_000)
 type jobTable map[job.ID]*jobEntry
 
 type jobEntry struct {
-	spec  *job.Spec
-	state job.State
+	spec    *job.Spec
+	state   job.State
+	refresh job.Refresh
 }
 
-func (t jobTable) Job(id job.ID) (*job.Spec, job.State, bool) {
+func (t jobTable) Job(id job.ID) (*job.Spec, job.Standing, bool) {
 	e := t[id]
 	if e == nil {
-		return nil, 0, false
+		return nil, job.Standing{}, false
 	}
-	return e.spec, e.state, true
+	return e.spec, job.Standing{State: e.state, Version: 1, Refresh: e.refresh}, true
 }
 
 func (t jobTable) add(tb testing.TB, m *wire.JobSpec) job.ID {
@@ -49,7 +50,7 @@ func (t jobTable) add(tb testing.TB, m *wire.JobSpec) job.ID {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	t[spec.ID] = &jobEntry{spec, job.StateRunning}
+	t[spec.ID] = &jobEntry{spec: spec, state: job.StateRunning}
 	return spec.ID
 }
 

@@ -3,6 +3,7 @@ package ownertest
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
@@ -47,8 +48,10 @@ type checker struct {
 	counted  map[job.ID]*ondisk.Counters
 	stored   map[job.ID]*ondisk.Counters
 	records  map[uint64]ondisk.Pending
+	visits   map[string]bool // keys of visits, by the records and by the entries
 	open     map[uint64]ondisk.Spot
 	rec      ondisk.Host
+	first    uint32 // due time of the first visit
 	entries  uint64
 	outLinks map[job.ID]int64
 	outN     map[job.ID]int64
@@ -73,9 +76,10 @@ func (c *checker) of(m map[job.ID]*ondisk.Counters, id job.ID) *ondisk.Counters 
 
 // beginHost forgets what was counted of the host before.
 func (c *checker) beginHost(pos ring.Pos) {
-	c.pos, c.name, c.entries = pos, "", 0
+	c.pos, c.name, c.entries, c.first = pos, "", 0, math.MaxUint32
 	c.counted, c.stored = make(map[job.ID]*ondisk.Counters), make(map[job.ID]*ondisk.Counters)
 	c.records, c.open = make(map[uint64]ondisk.Pending), make(map[uint64]ondisk.Spot)
+	c.visits = make(map[string]bool)
 	c.outLinks, c.outN = make(map[job.ID]int64), make(map[job.ID]int64)
 }
 
@@ -106,6 +110,11 @@ func (c *checker) record(key, value []byte) {
 		c.waiting(id, kind, tail, value)
 	case ondisk.KindEntry:
 		c.entry(id, tail, value)
+	case ondisk.KindVisit: // behind the entries
+		if !c.visits[string(key)] {
+			c.fail("visit %x has no entry", key)
+		}
+		delete(c.visits, string(key))
 	case ondisk.KindOutbox:
 		list, err := ondisk.DecodeLinks(value)
 		if err != nil {
@@ -176,14 +185,28 @@ func (c *checker) entry(id job.ID, tail, value []byte) {
 		c.open[hash] = n.At
 		return
 	}
-	k.Outcomes[n.Final.Outcome]++
-	k.Bytes += int64(n.Final.Size)
-	k.LeftOut += int64(n.Final.LeftOut)
+	k.Count(&n.Final, 1)
+	if due := n.Final.Revisit.Due; due > 0 {
+		hash, _ := ondisk.HashIn(tail)
+		c.visits[string(ondisk.VisitKey(c.pos, id, due, hash))] = true
+		c.first = min(c.first, due)
+	}
 }
 
 func (c *checker) endHost() {
 	if c.counted == nil || c.err != nil {
 		return
+	}
+	for key := range c.visits {
+		c.fail("no record of visit %x", key)
+	}
+	indexed := false
+	c.o.Buf.Scan([]byte{ondisk.SpaceVisit}, ondisk.VisitsKey(c.first, c.pos), func(key, _ []byte) bool {
+		indexed = indexed || ring.Pos(key[5:]) == c.pos
+		return true
+	})
+	if _, ok := c.o.Buf.Get(ondisk.VisitsKey(c.first, c.pos)); c.first < math.MaxUint32 && !ok && !indexed {
+		c.fail("first visit at %d is not in the index", c.first)
 	}
 	for hash, at := range c.open {
 		p, ok := c.records[hash]
@@ -203,7 +226,8 @@ func (c *checker) endHost() {
 			c.fail("job %s has no counters", id)
 			return
 		}
-		if s.Accepted != k.Accepted || s.Outcomes != k.Outcomes || s.Delayed != k.Delayed || s.Promised != k.Promised || s.Bytes != k.Bytes || s.LeftOut != k.LeftOut {
+		if s.Accepted != k.Accepted || s.Outcomes != k.Outcomes || s.Delayed != k.Delayed || s.Promised != k.Promised || s.Bytes != k.Bytes || s.LeftOut != k.LeftOut ||
+			s.Scheduled != k.Scheduled || s.Rated != k.Rated || s.Rates != k.Rates || s.Visits != k.Visits || s.Changes != k.Changes {
 			c.fail("job %s: counters say %+v, records %+v", id, *s, *k)
 		}
 	}
@@ -235,6 +259,7 @@ func (c *checker) sumUp() {
 		sum.Refetched += s.Refetched
 		sum.Requests += s.Requests
 		sum.Cut += s.Cut
+		sum.CountVisits(s, 1)
 	}
 	for id, n := range c.outN {
 		sum := c.of(c.jobs, id)
@@ -252,7 +277,7 @@ func (c *checker) memory(h *hosts.Host) {
 		var out, outD, outP int64
 		if h.Lease != nil {
 			for hash, it := range h.Lease.Out {
-				if it.Job != hj {
+				if it.Job != hj || it.Again {
 					continue
 				}
 				out++
@@ -295,7 +320,7 @@ func (c *checker) sums() {
 	for _, js := range c.order {
 		want := *c.of(c.jobs, js.ID)
 		got := js.Sums()
-		got.Exhausted = false
+		got.Exhausted, got.Threshold, got.Refresh = false, 0, 0
 		if got != want {
 			c.fail("job %s: peer counts %+v, hosts %+v", js.ID, got, want)
 		}
@@ -315,7 +340,9 @@ func (c *checker) leases() {
 			c.fail("lease of %s is unknown to its session", h.Rec.Name)
 		}
 		for _, it := range h.Lease.Out {
-			out[it.Job.State]++
+			if !it.Again {
+				out[it.Job.State]++
+			}
 		}
 	}
 	if int64(leased) != c.o.Totals().HostsLeased {

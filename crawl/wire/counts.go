@@ -14,7 +14,7 @@ func init() {
 		"SessionReply.grants": MaxHosts, "SessionReply.revoked": MaxHeld + MaxHosts, "SessionReply.moved": MaxHeld + MaxHosts,
 		"SessionReply.refused": MaxHeld + MaxHosts, "SessionReply.not_renewed": MaxHeld + MaxHosts,
 		"Grant.addrs": MaxAddrs, "Grant.job_ids": MaxJobs, "Grant.url": MaxGrant, "Grant.job": MaxGrant,
-		"Grant.depth": MaxGrant, "Grant.max_bytes": MaxGrant, "Grant.sources": MaxGrant, "Grant.source": MaxGrant,
+		"Grant.depth": MaxGrant, "Grant.max_bytes": MaxGrant, "Grant.sources": MaxGrant, "Grant.source": MaxGrant, "Grant.revisits": MaxGrant,
 		"LeaseNote.job_ids": MaxJobs, "LeaseNote.job": MaxOut, "LeaseNote.hash": MaxOut,
 		"Offer.hosts": MaxHosts, "OfferReply.declined": MaxHosts,
 		"JobSpec.seeds": MaxSeeds, "JobSpec.scope": MaxScope, "JobSpec.include": MaxFilters, "JobSpec.exclude": MaxFilters, "JobSpec.first": MaxFilters,

@@ -721,6 +721,8 @@ type Fetched struct {
 	Masked        uint64                 `protobuf:"fixed64,21,opt,name=masked,proto3" json:"masked,omitempty"`                 // the same with digits masked
 	LeftOut       uint32                 `protobuf:"varint,23,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"` // links beyond the limits of a page
 	AskedBy       []byte                 `protobuf:"bytes,28,opt,name=asked_by,json=askedBy,proto3" json:"asked_by,omitempty"`  // of a robots.txt: the URL that was to be fetched
+	Again         bool                   `protobuf:"varint,29,opt,name=again,proto3" json:"again,omitempty"`                    // the visit was granted as a Revisit: with status 304, the page is unchanged
+	Content       uint64                 `protobuf:"fixed64,30,opt,name=content,proto3" json:"content,omitempty"`               // digest of the text and the links of a page, see Revisit; 0 = none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -916,6 +918,20 @@ func (x *Fetched) GetAskedBy() []byte {
 	return nil
 }
 
+func (x *Fetched) GetAgain() bool {
+	if x != nil {
+		return x.Again
+	}
+	return false
+}
+
+func (x *Fetched) GetContent() uint64 {
+	if x != nil {
+		return x.Content
+	}
+	return 0
+}
+
 // SessionReply answers a Session.
 type SessionReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1022,6 +1038,7 @@ type Grant struct {
 	PacePct       uint32                 `protobuf:"varint,17,opt,name=pace_pct,json=pacePct,proto3" json:"pace_pct,omitempty"`           // the request interval in % of the normal one, for a server that is slow for all workers; 0 = 100
 	Sources       []*Source              `protobuf:"bytes,18,rep,name=sources,proto3" json:"sources,omitempty"`                           // table of the pages that led to the URLs
 	Source        []uint32               `protobuf:"varint,19,rep,packed,name=source,proto3" json:"source,omitempty"`                     // 1 + index into sources; 0: none or unknown
+	Revisits      []*Revisit             `protobuf:"bytes,20,rep,name=revisits,proto3" json:"revisits,omitempty"`                         // the URLs that were fetched before, by rising index
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1182,6 +1199,114 @@ func (x *Grant) GetSource() []uint32 {
 	return nil
 }
 
+func (x *Grant) GetRevisits() []*Revisit {
+	if x != nil {
+		return x.Revisits
+	}
+	return nil
+}
+
+// Revisit is what the owner knows of a URL that is fetched again.
+type Revisit struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	At            uint32                 `protobuf:"varint,1,opt,name=at,proto3" json:"at,omitempty"`                                        // index into Grant.url
+	Etag          string                 `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`                                     // for If-None-Match; empty: none, or not to be used
+	LastModified  string                 `protobuf:"bytes,3,opt,name=last_modified,json=lastModified,proto3" json:"last_modified,omitempty"` // for If-Modified-Since; likewise
+	Digest        []byte                 `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`                                 // SHA-256 of the body that the last visit found
+	Content       uint64                 `protobuf:"fixed64,5,opt,name=content,proto3" json:"content,omitempty"`                             // digest of its text and links; 0: unknown
+	RecordId      []byte                 `protobuf:"bytes,6,opt,name=record_id,json=recordId,proto3" json:"record_id,omitempty"`             // UUID of the WARC record with that body, or of the last revisit record
+	FetchedMs     int64                  `protobuf:"varint,7,opt,name=fetched_ms,json=fetchedMs,proto3" json:"fetched_ms,omitempty"`         // Unix time of that record
+	Visits        uint32                 `protobuf:"varint,8,opt,name=visits,proto3" json:"visits,omitempty"`                                // before this one
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Revisit) Reset() {
+	*x = Revisit{}
+	mi := &file_crawl_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Revisit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Revisit) ProtoMessage() {}
+
+func (x *Revisit) ProtoReflect() protoreflect.Message {
+	mi := &file_crawl_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Revisit.ProtoReflect.Descriptor instead.
+func (*Revisit) Descriptor() ([]byte, []int) {
+	return file_crawl_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Revisit) GetAt() uint32 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *Revisit) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *Revisit) GetLastModified() string {
+	if x != nil {
+		return x.LastModified
+	}
+	return ""
+}
+
+func (x *Revisit) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *Revisit) GetContent() uint64 {
+	if x != nil {
+		return x.Content
+	}
+	return 0
+}
+
+func (x *Revisit) GetRecordId() []byte {
+	if x != nil {
+		return x.RecordId
+	}
+	return nil
+}
+
+func (x *Revisit) GetFetchedMs() int64 {
+	if x != nil {
+		return x.FetchedMs
+	}
+	return 0
+}
+
+func (x *Revisit) GetVisits() uint32 {
+	if x != nil {
+		return x.Visits
+	}
+	return 0
+}
+
 // LeaseNote describes the live lease of a host for its next owner during a handoff. Columns as in Grant.
 type LeaseNote struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1199,7 +1324,7 @@ type LeaseNote struct {
 
 func (x *LeaseNote) Reset() {
 	*x = LeaseNote{}
-	mi := &file_crawl_proto_msgTypes[12]
+	mi := &file_crawl_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1211,7 +1336,7 @@ func (x *LeaseNote) String() string {
 func (*LeaseNote) ProtoMessage() {}
 
 func (x *LeaseNote) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[12]
+	mi := &file_crawl_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1224,7 +1349,7 @@ func (x *LeaseNote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseNote.ProtoReflect.Descriptor instead.
 func (*LeaseNote) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{12}
+	return file_crawl_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *LeaseNote) GetHost() string {
@@ -1293,7 +1418,7 @@ type Offer struct {
 
 func (x *Offer) Reset() {
 	*x = Offer{}
-	mi := &file_crawl_proto_msgTypes[13]
+	mi := &file_crawl_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1305,7 +1430,7 @@ func (x *Offer) String() string {
 func (*Offer) ProtoMessage() {}
 
 func (x *Offer) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[13]
+	mi := &file_crawl_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1318,7 +1443,7 @@ func (x *Offer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offer.ProtoReflect.Descriptor instead.
 func (*Offer) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{13}
+	return file_crawl_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Offer) GetHosts() []string {
@@ -1337,7 +1462,7 @@ type OfferReply struct {
 
 func (x *OfferReply) Reset() {
 	*x = OfferReply{}
-	mi := &file_crawl_proto_msgTypes[14]
+	mi := &file_crawl_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1349,7 +1474,7 @@ func (x *OfferReply) String() string {
 func (*OfferReply) ProtoMessage() {}
 
 func (x *OfferReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[14]
+	mi := &file_crawl_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1362,7 +1487,7 @@ func (x *OfferReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferReply.ProtoReflect.Descriptor instead.
 func (*OfferReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{14}
+	return file_crawl_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *OfferReply) GetDeclined() []uint32 {
@@ -1383,7 +1508,7 @@ type Vouch struct {
 
 func (x *Vouch) Reset() {
 	*x = Vouch{}
-	mi := &file_crawl_proto_msgTypes[15]
+	mi := &file_crawl_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1395,7 +1520,7 @@ func (x *Vouch) String() string {
 func (*Vouch) ProtoMessage() {}
 
 func (x *Vouch) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[15]
+	mi := &file_crawl_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1408,7 +1533,7 @@ func (x *Vouch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vouch.ProtoReflect.Descriptor instead.
 func (*Vouch) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{15}
+	return file_crawl_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Vouch) GetWorker() []byte {
@@ -1434,7 +1559,7 @@ type VouchReply struct {
 
 func (x *VouchReply) Reset() {
 	*x = VouchReply{}
-	mi := &file_crawl_proto_msgTypes[16]
+	mi := &file_crawl_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1446,7 +1571,7 @@ func (x *VouchReply) String() string {
 func (*VouchReply) ProtoMessage() {}
 
 func (x *VouchReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[16]
+	mi := &file_crawl_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1459,7 +1584,7 @@ func (x *VouchReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VouchReply.ProtoReflect.Descriptor instead.
 func (*VouchReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{16}
+	return file_crawl_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *VouchReply) GetWorked() bool {
@@ -1483,7 +1608,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_crawl_proto_msgTypes[17]
+	mi := &file_crawl_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1495,7 +1620,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[17]
+	mi := &file_crawl_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1508,7 +1633,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{17}
+	return file_crawl_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Probe) GetHost() string {
@@ -1559,7 +1684,7 @@ type ProbeReply struct {
 
 func (x *ProbeReply) Reset() {
 	*x = ProbeReply{}
-	mi := &file_crawl_proto_msgTypes[18]
+	mi := &file_crawl_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1571,7 +1696,7 @@ func (x *ProbeReply) String() string {
 func (*ProbeReply) ProtoMessage() {}
 
 func (x *ProbeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[18]
+	mi := &file_crawl_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1584,7 +1709,7 @@ func (x *ProbeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeReply.ProtoReflect.Descriptor instead.
 func (*ProbeReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{18}
+	return file_crawl_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ProbeReply) GetRttUs() int64 {
@@ -1654,7 +1779,7 @@ type JobSpec struct {
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_crawl_proto_msgTypes[19]
+	mi := &file_crawl_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1666,7 +1791,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[19]
+	mi := &file_crawl_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1679,7 +1804,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{19}
+	return file_crawl_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *JobSpec) GetId() []byte {
@@ -1858,7 +1983,7 @@ type TrapRules struct {
 
 func (x *TrapRules) Reset() {
 	*x = TrapRules{}
-	mi := &file_crawl_proto_msgTypes[20]
+	mi := &file_crawl_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1870,7 +1995,7 @@ func (x *TrapRules) String() string {
 func (*TrapRules) ProtoMessage() {}
 
 func (x *TrapRules) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[20]
+	mi := &file_crawl_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1883,7 +2008,7 @@ func (x *TrapRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrapRules.ProtoReflect.Descriptor instead.
 func (*TrapRules) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{20}
+	return file_crawl_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TrapRules) GetPattern() uint32 {
@@ -1939,7 +2064,7 @@ type HostDepth struct {
 
 func (x *HostDepth) Reset() {
 	*x = HostDepth{}
-	mi := &file_crawl_proto_msgTypes[21]
+	mi := &file_crawl_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1951,7 +2076,7 @@ func (x *HostDepth) String() string {
 func (*HostDepth) ProtoMessage() {}
 
 func (x *HostDepth) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[21]
+	mi := &file_crawl_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1964,7 +2089,7 @@ func (x *HostDepth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostDepth.ProtoReflect.Descriptor instead.
 func (*HostDepth) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{21}
+	return file_crawl_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *HostDepth) GetHost() string {
@@ -1990,14 +2115,15 @@ type Job struct {
 	UpdatedMs      int64                  `protobuf:"varint,8,opt,name=updated_ms,json=updatedMs,proto3" json:"updated_ms,omitempty"`
 	SeedsSent      uint64                 `protobuf:"varint,9,opt,name=seeds_sent,json=seedsSent,proto3" json:"seeds_sent,omitempty"`
 	Accounts       []*Account             `protobuf:"bytes,10,rep,name=accounts,proto3" json:"accounts,omitempty"`
-	StateSignature []byte                 `protobuf:"bytes,11,opt,name=state_signature,json=stateSignature,proto3" json:"state_signature,omitempty"` // by the poster's key over ID, state and version, see job.Key; empty for an unsigned job, and for the initial state
+	StateSignature []byte                 `protobuf:"bytes,11,opt,name=state_signature,json=stateSignature,proto3" json:"state_signature,omitempty"` // by the poster's key over ID, state, version and refresh, see job.Key; empty for an unsigned job, and for the initial state
+	Refresh        uint64                 `protobuf:"varint,12,opt,name=refresh,proto3" json:"refresh,omitempty"`                                    // job.Refresh: how often pages are fetched again; changes with the version, as the state
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_crawl_proto_msgTypes[22]
+	mi := &file_crawl_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2009,7 +2135,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[22]
+	mi := &file_crawl_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2022,7 +2148,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{22}
+	return file_crawl_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Job) GetSpec() *JobSpec {
@@ -2074,6 +2200,13 @@ func (x *Job) GetStateSignature() []byte {
 	return nil
 }
 
+func (x *Job) GetRefresh() uint64 {
+	if x != nil {
+		return x.Refresh
+	}
+	return 0
+}
+
 // JobRequest goes to the owner of a job. Exactly one of the fields besides id is used; state, version and state_signature go with post,
 // version and state_signature with set_state of a signed job.
 type JobRequest struct {
@@ -2088,13 +2221,14 @@ type JobRequest struct {
 	Version        uint64                 `protobuf:"varint,8,opt,name=version,proto3" json:"version,omitempty"`
 	Ask            [][]byte               `protobuf:"bytes,9,rep,name=ask,proto3" json:"ask,omitempty"`                                              // IDs of jobs whose standing is requested; the reply omits those of other owners
 	StateSignature []byte                 `protobuf:"bytes,10,opt,name=state_signature,json=stateSignature,proto3" json:"state_signature,omitempty"` // as in Job
+	Refresh        uint64                 `protobuf:"varint,11,opt,name=refresh,proto3" json:"refresh,omitempty"`                                    // as in Job, with post and set_state
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *JobRequest) Reset() {
 	*x = JobRequest{}
-	mi := &file_crawl_proto_msgTypes[23]
+	mi := &file_crawl_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2106,7 +2240,7 @@ func (x *JobRequest) String() string {
 func (*JobRequest) ProtoMessage() {}
 
 func (x *JobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[23]
+	mi := &file_crawl_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2119,7 +2253,7 @@ func (x *JobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRequest.ProtoReflect.Descriptor instead.
 func (*JobRequest) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{23}
+	return file_crawl_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *JobRequest) GetId() []byte {
@@ -2192,6 +2326,13 @@ func (x *JobRequest) GetStateSignature() []byte {
 	return nil
 }
 
+func (x *JobRequest) GetRefresh() uint64 {
+	if x != nil {
+		return x.Refresh
+	}
+	return 0
+}
+
 // JobStanding is the state of a job with its version.
 type JobStanding struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -2199,13 +2340,14 @@ type JobStanding struct {
 	State          uint32                 `protobuf:"varint,2,opt,name=state,proto3" json:"state,omitempty"` // 0: unknown to the job's owner
 	Version        uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
 	StateSignature []byte                 `protobuf:"bytes,4,opt,name=state_signature,json=stateSignature,proto3" json:"state_signature,omitempty"` // as in Job
+	Refresh        uint64                 `protobuf:"varint,5,opt,name=refresh,proto3" json:"refresh,omitempty"`                                    // as in Job
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *JobStanding) Reset() {
 	*x = JobStanding{}
-	mi := &file_crawl_proto_msgTypes[24]
+	mi := &file_crawl_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2217,7 +2359,7 @@ func (x *JobStanding) String() string {
 func (*JobStanding) ProtoMessage() {}
 
 func (x *JobStanding) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[24]
+	mi := &file_crawl_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2230,7 +2372,7 @@ func (x *JobStanding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStanding.ProtoReflect.Descriptor instead.
 func (*JobStanding) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{24}
+	return file_crawl_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *JobStanding) GetId() []byte {
@@ -2261,6 +2403,13 @@ func (x *JobStanding) GetStateSignature() []byte {
 	return nil
 }
 
+func (x *JobStanding) GetRefresh() uint64 {
+	if x != nil {
+		return x.Refresh
+	}
+	return 0
+}
+
 // Draw requests a part of the job's budget. All fields but the request are totals since the sender's first draw, so that a Draw may be
 // repeated, or lost, without harm: if drawn_* is less than the owner's record for the sender, a reply was lost, and it is repeated.
 type Draw struct {
@@ -2280,7 +2429,7 @@ type Draw struct {
 
 func (x *Draw) Reset() {
 	*x = Draw{}
-	mi := &file_crawl_proto_msgTypes[25]
+	mi := &file_crawl_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2292,7 +2441,7 @@ func (x *Draw) String() string {
 func (*Draw) ProtoMessage() {}
 
 func (x *Draw) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[25]
+	mi := &file_crawl_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2305,7 +2454,7 @@ func (x *Draw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Draw.ProtoReflect.Descriptor instead.
 func (*Draw) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{25}
+	return file_crawl_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Draw) GetPages() uint64 {
@@ -2388,7 +2537,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_crawl_proto_msgTypes[26]
+	mi := &file_crawl_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2400,7 +2549,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[26]
+	mi := &file_crawl_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2413,7 +2562,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{26}
+	return file_crawl_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Account) GetPeer() []byte {
@@ -2486,7 +2635,7 @@ type JobReply struct {
 
 func (x *JobReply) Reset() {
 	*x = JobReply{}
-	mi := &file_crawl_proto_msgTypes[27]
+	mi := &file_crawl_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2498,7 +2647,7 @@ func (x *JobReply) String() string {
 func (*JobReply) ProtoMessage() {}
 
 func (x *JobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[27]
+	mi := &file_crawl_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2511,7 +2660,7 @@ func (x *JobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobReply.ProtoReflect.Descriptor instead.
 func (*JobReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{27}
+	return file_crawl_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *JobReply) GetJobs() []*Job {
@@ -2615,7 +2764,7 @@ const file_crawl_proto_rawDesc = "" +
 	"\x04hash\x18\x02 \x01(\x06R\x04hash\"6\n" +
 	"\x06Robots\x12\x16\n" +
 	"\x06origin\x18\x01 \x01(\tR\x06origin\x12\x14\n" +
-	"\x05state\x18\x02 \x01(\fR\x05state\"\xd2\x04\n" +
+	"\x05state\x18\x02 \x01(\fR\x05state\"\x82\x05\n" +
 	"\aFetched\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\fR\x03job\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\fR\x03url\x12\x14\n" +
@@ -2642,7 +2791,9 @@ const file_crawl_proto_rawDesc = "" +
 	"\x04text\x18\x14 \x01(\x06R\x04text\x12\x16\n" +
 	"\x06masked\x18\x15 \x01(\x06R\x06masked\x12\x19\n" +
 	"\bleft_out\x18\x17 \x01(\rR\aleftOut\x12\x19\n" +
-	"\basked_by\x18\x1c \x01(\fR\aaskedByJ\x04\b\x16\x10\x17J\x04\b\x18\x10\x1c\"\xbe\x01\n" +
+	"\basked_by\x18\x1c \x01(\fR\aaskedBy\x12\x14\n" +
+	"\x05again\x18\x1d \x01(\bR\x05again\x12\x18\n" +
+	"\acontent\x18\x1e \x01(\x06R\acontentJ\x04\b\x16\x10\x17J\x04\b\x18\x10\x1c\"\xbe\x01\n" +
 	"\fSessionReply\x12,\n" +
 	"\x06grants\x18\x01 \x03(\v2\x14.apoidea.crawl.GrantR\x06grants\x12\x18\n" +
 	"\arevoked\x18\x02 \x03(\tR\arevoked\x12\x14\n" +
@@ -2650,7 +2801,7 @@ const file_crawl_proto_rawDesc = "" +
 	"\x06ttl_ms\x18\x04 \x01(\rR\x05ttlMs\x12\x18\n" +
 	"\arefused\x18\x05 \x03(\tR\arefused\x12\x1f\n" +
 	"\vnot_renewed\x18\x06 \x03(\tR\n" +
-	"notRenewed\"\x81\x04\n" +
+	"notRenewed\"\xb5\x04\n" +
 	"\x05Grant\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12*\n" +
 	"\x05epoch\x18\x02 \x01(\v2\x14.apoidea.crawl.EpochR\x05epoch\x12\"\n" +
@@ -2670,7 +2821,18 @@ const file_crawl_proto_rawDesc = "" +
 	"\tgive_back\x18\x10 \x01(\bR\bgiveBack\x12\x19\n" +
 	"\bpace_pct\x18\x11 \x01(\rR\apacePct\x12/\n" +
 	"\asources\x18\x12 \x03(\v2\x15.apoidea.crawl.SourceR\asources\x12\x1a\n" +
-	"\x06source\x18\x13 \x03(\rB\x02\x10\x01R\x06sourceJ\x04\b\x05\x10\x06\"\xef\x01\n" +
+	"\x06source\x18\x13 \x03(\rB\x02\x10\x01R\x06source\x122\n" +
+	"\brevisits\x18\x14 \x03(\v2\x16.apoidea.crawl.RevisitR\brevisitsJ\x04\b\x05\x10\x06\"\xd8\x01\n" +
+	"\aRevisit\x12\x0e\n" +
+	"\x02at\x18\x01 \x01(\rR\x02at\x12\x12\n" +
+	"\x04etag\x18\x02 \x01(\tR\x04etag\x12#\n" +
+	"\rlast_modified\x18\x03 \x01(\tR\flastModified\x12\x16\n" +
+	"\x06digest\x18\x04 \x01(\fR\x06digest\x12\x18\n" +
+	"\acontent\x18\x05 \x01(\x06R\acontent\x12\x1b\n" +
+	"\trecord_id\x18\x06 \x01(\fR\brecordId\x12\x1d\n" +
+	"\n" +
+	"fetched_ms\x18\a \x01(\x03R\tfetchedMs\x12\x16\n" +
+	"\x06visits\x18\b \x01(\rR\x06visits\"\xef\x01\n" +
 	"\tLeaseNote\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x16\n" +
 	"\x06worker\x18\x02 \x01(\fR\x06worker\x12 \n" +
@@ -2748,7 +2910,7 @@ const file_crawl_proto_rawDesc = "" +
 	"\x04host\x18\x06 \x01(\rR\x04host\"5\n" +
 	"\tHostDepth\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x14\n" +
-	"\x05depth\x18\x02 \x01(\rR\x05depth\"\x82\x02\n" +
+	"\x05depth\x18\x02 \x01(\rR\x05depth\"\x9c\x02\n" +
 	"\x03Job\x12*\n" +
 	"\x04spec\x18\x01 \x01(\v2\x16.apoidea.crawl.JobSpecR\x04spec\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\rR\x05state\x12\x18\n" +
@@ -2759,7 +2921,8 @@ const file_crawl_proto_rawDesc = "" +
 	"seeds_sent\x18\t \x01(\x04R\tseedsSent\x122\n" +
 	"\baccounts\x18\n" +
 	" \x03(\v2\x16.apoidea.crawl.AccountR\baccounts\x12'\n" +
-	"\x0fstate_signature\x18\v \x01(\fR\x0estateSignatureJ\x04\b\x04\x10\b\"\x9f\x02\n" +
+	"\x0fstate_signature\x18\v \x01(\fR\x0estateSignature\x12\x18\n" +
+	"\arefresh\x18\f \x01(\x04R\arefreshJ\x04\b\x04\x10\b\"\xb9\x02\n" +
 	"\n" +
 	"JobRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12*\n" +
@@ -2772,12 +2935,14 @@ const file_crawl_proto_rawDesc = "" +
 	"\aversion\x18\b \x01(\x04R\aversion\x12\x10\n" +
 	"\x03ask\x18\t \x03(\fR\x03ask\x12'\n" +
 	"\x0fstate_signature\x18\n" +
-	" \x01(\fR\x0estateSignature\"v\n" +
+	" \x01(\fR\x0estateSignature\x12\x18\n" +
+	"\arefresh\x18\v \x01(\x04R\arefresh\"\x90\x01\n" +
 	"\vJobStanding\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\rR\x05state\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x04R\aversion\x12'\n" +
-	"\x0fstate_signature\x18\x04 \x01(\fR\x0estateSignature\"\x95\x02\n" +
+	"\x0fstate_signature\x18\x04 \x01(\fR\x0estateSignature\x12\x18\n" +
+	"\arefresh\x18\x05 \x01(\x04R\arefresh\"\x95\x02\n" +
 	"\x04Draw\x12\x14\n" +
 	"\x05pages\x18\x01 \x01(\x04R\x05pages\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12!\n" +
@@ -2825,7 +2990,7 @@ func file_crawl_proto_rawDescGZIP() []byte {
 	return file_crawl_proto_rawDescData
 }
 
-var file_crawl_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_crawl_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_crawl_proto_goTypes = []any{
 	(*Epoch)(nil),        // 0: apoidea.crawl.Epoch
 	(*Source)(nil),       // 1: apoidea.crawl.Source
@@ -2839,22 +3004,23 @@ var file_crawl_proto_goTypes = []any{
 	(*Fetched)(nil),      // 9: apoidea.crawl.Fetched
 	(*SessionReply)(nil), // 10: apoidea.crawl.SessionReply
 	(*Grant)(nil),        // 11: apoidea.crawl.Grant
-	(*LeaseNote)(nil),    // 12: apoidea.crawl.LeaseNote
-	(*Offer)(nil),        // 13: apoidea.crawl.Offer
-	(*OfferReply)(nil),   // 14: apoidea.crawl.OfferReply
-	(*Vouch)(nil),        // 15: apoidea.crawl.Vouch
-	(*VouchReply)(nil),   // 16: apoidea.crawl.VouchReply
-	(*Probe)(nil),        // 17: apoidea.crawl.Probe
-	(*ProbeReply)(nil),   // 18: apoidea.crawl.ProbeReply
-	(*JobSpec)(nil),      // 19: apoidea.crawl.JobSpec
-	(*TrapRules)(nil),    // 20: apoidea.crawl.TrapRules
-	(*HostDepth)(nil),    // 21: apoidea.crawl.HostDepth
-	(*Job)(nil),          // 22: apoidea.crawl.Job
-	(*JobRequest)(nil),   // 23: apoidea.crawl.JobRequest
-	(*JobStanding)(nil),  // 24: apoidea.crawl.JobStanding
-	(*Draw)(nil),         // 25: apoidea.crawl.Draw
-	(*Account)(nil),      // 26: apoidea.crawl.Account
-	(*JobReply)(nil),     // 27: apoidea.crawl.JobReply
+	(*Revisit)(nil),      // 12: apoidea.crawl.Revisit
+	(*LeaseNote)(nil),    // 13: apoidea.crawl.LeaseNote
+	(*Offer)(nil),        // 14: apoidea.crawl.Offer
+	(*OfferReply)(nil),   // 15: apoidea.crawl.OfferReply
+	(*Vouch)(nil),        // 16: apoidea.crawl.Vouch
+	(*VouchReply)(nil),   // 17: apoidea.crawl.VouchReply
+	(*Probe)(nil),        // 18: apoidea.crawl.Probe
+	(*ProbeReply)(nil),   // 19: apoidea.crawl.ProbeReply
+	(*JobSpec)(nil),      // 20: apoidea.crawl.JobSpec
+	(*TrapRules)(nil),    // 21: apoidea.crawl.TrapRules
+	(*HostDepth)(nil),    // 22: apoidea.crawl.HostDepth
+	(*Job)(nil),          // 23: apoidea.crawl.Job
+	(*JobRequest)(nil),   // 24: apoidea.crawl.JobRequest
+	(*JobStanding)(nil),  // 25: apoidea.crawl.JobStanding
+	(*Draw)(nil),         // 26: apoidea.crawl.Draw
+	(*Account)(nil),      // 27: apoidea.crawl.Account
+	(*JobReply)(nil),     // 28: apoidea.crawl.JobReply
 }
 var file_crawl_proto_depIdxs = []int32{
 	1,  // 0: apoidea.crawl.Links.sources:type_name -> apoidea.crawl.Source
@@ -2868,20 +3034,21 @@ var file_crawl_proto_depIdxs = []int32{
 	11, // 8: apoidea.crawl.SessionReply.grants:type_name -> apoidea.crawl.Grant
 	0,  // 9: apoidea.crawl.Grant.epoch:type_name -> apoidea.crawl.Epoch
 	1,  // 10: apoidea.crawl.Grant.sources:type_name -> apoidea.crawl.Source
-	0,  // 11: apoidea.crawl.LeaseNote.epoch:type_name -> apoidea.crawl.Epoch
-	21, // 12: apoidea.crawl.JobSpec.host_depths:type_name -> apoidea.crawl.HostDepth
-	20, // 13: apoidea.crawl.JobSpec.trap_rules:type_name -> apoidea.crawl.TrapRules
-	19, // 14: apoidea.crawl.Job.spec:type_name -> apoidea.crawl.JobSpec
-	26, // 15: apoidea.crawl.Job.accounts:type_name -> apoidea.crawl.Account
-	19, // 16: apoidea.crawl.JobRequest.post:type_name -> apoidea.crawl.JobSpec
-	25, // 17: apoidea.crawl.JobRequest.draw:type_name -> apoidea.crawl.Draw
-	22, // 18: apoidea.crawl.JobReply.jobs:type_name -> apoidea.crawl.Job
-	24, // 19: apoidea.crawl.JobReply.standings:type_name -> apoidea.crawl.JobStanding
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	12, // 11: apoidea.crawl.Grant.revisits:type_name -> apoidea.crawl.Revisit
+	0,  // 12: apoidea.crawl.LeaseNote.epoch:type_name -> apoidea.crawl.Epoch
+	22, // 13: apoidea.crawl.JobSpec.host_depths:type_name -> apoidea.crawl.HostDepth
+	21, // 14: apoidea.crawl.JobSpec.trap_rules:type_name -> apoidea.crawl.TrapRules
+	20, // 15: apoidea.crawl.Job.spec:type_name -> apoidea.crawl.JobSpec
+	27, // 16: apoidea.crawl.Job.accounts:type_name -> apoidea.crawl.Account
+	20, // 17: apoidea.crawl.JobRequest.post:type_name -> apoidea.crawl.JobSpec
+	26, // 18: apoidea.crawl.JobRequest.draw:type_name -> apoidea.crawl.Draw
+	23, // 19: apoidea.crawl.JobReply.jobs:type_name -> apoidea.crawl.Job
+	25, // 20: apoidea.crawl.JobReply.standings:type_name -> apoidea.crawl.JobStanding
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_crawl_proto_init() }
@@ -2895,7 +3062,7 @@ func file_crawl_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crawl_proto_rawDesc), len(file_crawl_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

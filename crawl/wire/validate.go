@@ -144,7 +144,27 @@ func (m *Grant) Validate() error {
 			return fmt.Errorf("grant: %w", errColumn)
 		}
 	}
+	for i, r := range m.GetRevisits() {
+		if err := r.validate(); err != nil {
+			return fmt.Errorf("grant: revisit: %w", err)
+		}
+		if int64(r.GetAt()) >= int64(n) || i > 0 && r.GetAt() <= m.GetRevisits()[i-1].GetAt() {
+			return fmt.Errorf("grant: revisit of URL %d of %d", r.GetAt(), n)
+		}
+	}
 	return nil
+}
+
+// validate returns an error if a limit is exceeded.
+func (m *Revisit) validate() error {
+	switch {
+	case len(m.GetDigest()) != 0 && len(m.GetDigest()) != 32:
+		return fmt.Errorf("digest of %d bytes", len(m.GetDigest()))
+	case len(m.GetRecordId()) != 0 && len(m.GetRecordId()) != 16:
+		return fmt.Errorf("record ID of %d bytes", len(m.GetRecordId()))
+	default:
+		return errors.Join(text("etag", m.GetEtag()), text("last-modified", m.GetLastModified()))
+	}
 }
 
 // Validate returns an error if a limit is exceeded.

@@ -395,9 +395,9 @@ func openDraft(dir string, lock *storage.Lock, self peer.ID, now time.Time) (*dr
 }
 
 // Job implements owner.Jobs.
-func (d *draft) Job(id job.ID) (*job.Spec, job.State, bool) {
+func (d *draft) Job(id job.ID) (*job.Spec, job.Standing, bool) {
 	j, ok := d.jobs[id]
-	return j.spec, j.standing.State, ok
+	return j.spec, j.standing, ok
 }
 
 // step runs one step of the owner.

@@ -96,7 +96,7 @@ func (a *Agenda) JobAt(h *Host, hj *Job) int64 {
 func (a *Agenda) URLsAt(h *Host) int64 {
 	at := Never
 	for _, hj := range h.Jobs {
-		at = min(at, a.JobAt(h, hj))
+		at = min(at, a.JobAt(h, hj), a.VisitsAt(h, hj))
 	}
 	return at
 }

@@ -82,6 +82,10 @@ type Config struct {
 	// ByteReserve is the part of a byte budget reserved for a URL, and the bound of its body, for jobs
 	// with a byte budget.
 	ByteReserve uint64
+	// Day is the unit of times in package fresh, of budgets of visits a day, and of all that follows.
+	Day time.Duration
+	// RefreshShare is the part of a grant for visits of known URLs while others wait for their first.
+	RefreshShare float64
 	// DrawPages is the maximum of pages of one draw.
 	DrawPages uint64
 }
@@ -124,6 +128,8 @@ func (c *Config) Fill() {
 	fill(&c.MaxKnown, 1<<18)
 	fill(&c.ByteReserve, 4<<20)
 	fill(&c.DrawPages, 256)
+	fill(&c.Day, 24*time.Hour)
+	fill(&c.RefreshShare, 0.5)
 }
 
 // Validate returns an error for the first invalid field.
@@ -137,6 +143,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("owner config: Window %d is out of range", c.Window)
 	case len(c.Backoff) == 0:
 		return errors.New("owner config: Backoff is empty")
+	case c.Day < time.Second || !(c.RefreshShare > 0 && c.RefreshShare <= 1):
+		return fmt.Errorf("owner config: Day %v, RefreshShare %v: out of range", c.Day, c.RefreshShare)
 	case c.Delay < 0 || c.DownFor < 0 || c.OfferTimeout <= 0 || c.PlaceTimeout <= 0 || c.PlaceAhead < 0 || c.RequestTime < 0 || c.MaxRetryAfter < 0:
 		return errors.New("owner config: negative duration")
 	case c.MaxHosts < 1 || c.MaxOutbox < 1 || c.MaxPlacing < 1 || c.MaxKnown < 1:
@@ -182,7 +190,7 @@ type Seen interface {
 // announces a change.
 type Jobs interface {
 	// Job returns a job; ok is false if it is unknown.
-	Job(id job.ID) (spec *job.Spec, state job.State, ok bool)
+	Job(id job.ID) (spec *job.Spec, standing job.Standing, ok bool)
 }
 
 // Ring reports which hosts this peer owns, from memory.

@@ -20,8 +20,9 @@ type Host struct {
 	Jobs []*Job
 
 	saved, dirty bool
-	work         byte // flags of the work index as stored
-	Turn         int  // job that is served first next time
+	work         byte   // flags of the work index as stored
+	visitAt      uint32 // first visit in the index as stored, in Unix seconds; 0: none
+	Turn         int    // job that is served first next time
 
 	Tenure
 	Search     search
@@ -39,7 +40,8 @@ type Host struct {
 type Job struct {
 	*ledger.Account
 	State *JobState
-	Late  int // granted URLs, of which a share may be delayed ones, see lateShare
+	Share float64 // visits again that may be granted while others wait, see Config.RefreshShare
+	Late  int     // granted URLs, of which a share may be delayed ones, see lateShare
 	// Trap is the trap state of its pages, nil if not read; TrapMod marks it for writing.
 	Trap    *trap.State
 	TrapMod bool

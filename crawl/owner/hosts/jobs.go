@@ -17,6 +17,14 @@ type JobState struct {
 	rest  string // unknown fields of its record
 
 	Spread spread // of new hosts
+	visits refreshing
+}
+
+// Ask sets the specification and the standing of the job from a registry.
+func (js *JobState) Ask(specs Jobs) {
+	var now job.Standing
+	js.Spec, now, js.Known = specs.Job(js.ID)
+	js.State, js.Refresh = now.State, now.Refresh
 }
 
 // Seeded reports whether a seed of the job is on a host.
@@ -98,7 +106,7 @@ func (t *JobTable) Of(id job.ID) *JobState {
 		}
 		t.ByID[id] = js
 		t.Order = append(t.Order, js)
-		js.Spec, js.State, js.Known = t.Specs.Job(id)
+		js.Ask(t.Specs)
 	}
 	return js
 }
@@ -180,7 +188,7 @@ func (t *JobTable) Evict(hosts map[string]*Host) {
 		}
 	}
 	t.Order = slices.DeleteFunc(t.Order, func(js *JobState) bool {
-		if needed[js] || js.dirty || js.Open() > 0 || js.Entries() > 0 || js.Budget.Drawing || t.drawAt(js) != Never {
+		if needed[js] || js.dirty || js.Open() > 0 || js.Entries() > 0 || js.Refresh != 0 || js.Budget.Drawing || t.drawAt(js) != Never {
 			return false
 		}
 		delete(t.ByID, js.ID)
@@ -212,7 +220,7 @@ func (t *JobTable) save(js *JobState) {
 // Knows reports whether a job's spec is available, and requests it if not.
 func (t *JobTable) Knows(js *JobState) bool {
 	if !js.Known {
-		if js.Spec, js.State, js.Known = t.Specs.Job(js.ID); !js.Known {
+		if js.Ask(t.Specs); !js.Known {
 			t.need(js.ID)
 		}
 	}

@@ -29,10 +29,15 @@ type Lease struct {
 
 // Item is a URL out under a lease. Its pending record (without the URL, which is read if needed)
 // stays in the store.
+//
+// A URL that is fetched again has no pending record: its Due is that of the visit, and its entry
+// stays done.
 type Item struct {
 	ondisk.Pending
-	Job *Job
-	Seq uint64 // of the Session whose reply granted it
+	Job   *Job
+	Seq   uint64 // of the Session whose reply granted it
+	Again bool   // it has an outcome, and is fetched again
+	Plain bool   // without a condition, though it has a validator
 }
 
 // Item returns the URL out under the lease with a hash, nil if there is none; l may be nil.

@@ -28,6 +28,7 @@ type Table struct {
 	Totals     ondisk.Totals
 	TotalsMod  bool
 	Sweep      sweep
+	visitsAt   int64 // when hosts with due visits are loaded next
 }
 
 // KeyOf returns the ring key of a host name.
@@ -114,6 +115,7 @@ func (t *Table) load(pos ring.Pos, name string, key ring.Key) *Host {
 	if h.openURLs() > 0 {
 		h.work |= workPending
 	}
+	h.visitAt = h.firstVisit()
 	if h.Rec.Worker != "" {
 		// The entry stays until the next lease: if this process ends before the wait is over, the next
 		// one waits again.
@@ -167,6 +169,7 @@ func (t *Table) save(h *Host) {
 	if h.Rec.Outbox > 0 {
 		work |= WorkOutbox
 	}
+	t.indexVisits(h)
 	if work == h.work {
 		return
 	}
@@ -197,6 +200,9 @@ func (t *Table) Evict(l *Lru) {
 func (t *Table) Forget(h *Host) {
 	if h.work&workPending != 0 {
 		t.Sweep.Wanted, t.Sweep.dropped = true, true
+	}
+	if h.visitAt > 0 {
+		t.visitsAt = min(t.visitsAt, max(int64(h.visitAt)*1000, t.Now+visitsAgain))
 	}
 	t.agenda.Wakes.remove(h)
 	h.in.remove(h)
@@ -324,6 +330,7 @@ type Parts struct {
 	Traps   *Traps
 	Agenda  *Agenda
 	Table   *Table
+	Scans   *Scans
 }
 
 // New returns the parts, without any host.
@@ -339,6 +346,7 @@ func New(s *Step) *Parts {
 		Step: s, jobs: p.Jobs, agenda: p.Agenda, rests: p.Rests, traps: p.Traps,
 		ByName: make(map[string]*Host), ByPos: make(map[ring.Pos]*Host),
 	}
+	p.Scans = &Scans{Step: s, jobs: p.Jobs, hosts: p.Table, agenda: p.Agenda}
 	return p
 }
 

@@ -41,7 +41,13 @@ func (ls *Leases) AdoptOut(h *hosts.Host, id job.ID, hash uint64) {
 		return
 	}
 	n, ok, err := hj.Peek(hash)
-	if !ok || err != nil || n.Done {
+	if !ok || err != nil {
+		return
+	}
+	if n.Done && n.Final.Revisit.Due > 0 {
+		h.Lease.Out[hash] = again(hj, hash, &n.Final)
+	}
+	if n.Done {
 		return
 	}
 	p, ok := hj.Pending(n.At)

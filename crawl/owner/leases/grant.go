@@ -1,6 +1,7 @@
 package leases
 
 import (
+	"github.com/apoidea/apoidea/crawl/fresh"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
@@ -174,7 +175,12 @@ func (f *filler) full() bool {
 // job grants up to limit URLs of one job.
 func (f *filler) job(hj *hosts.Job, limit int) {
 	f.column = -1
-	if limit <= 0 || f.full() || f.agenda.JobAt(f.h, hj) > f.Now {
+	if limit <= 0 || f.full() {
+		return
+	}
+	before := f.room
+	f.visits(hj, limit)
+	if limit -= before - f.room; limit <= 0 || f.full() || f.agenda.JobAt(f.h, hj) > f.Now {
 		return
 	}
 	late := limit
@@ -187,6 +193,109 @@ func (f *filler) job(hj *hosts.Job, limit int) {
 	limit -= n
 	limit -= f.scan(hj, limit, false)
 	f.scan(hj, limit, true)
+}
+
+// visits grants up to limit URLs of one job that are fetched again. While others wait for their
+// first visit, they have a share of the grant.
+func (f *filler) visits(hj *hosts.Job, limit int) {
+	if f.agenda.VisitsAt(f.h, hj) > f.Now {
+		return
+	}
+	ready := hj.Tally.Ready() > 0
+	if ready {
+		hj.Share = min(hj.Share+float64(limit)*f.Cfg.RefreshShare, lateMost)
+		limit = min(limit, int(hj.Share))
+	}
+	type visit struct {
+		due  uint32
+		hash uint64
+	}
+	var list []visit
+	now := ondisk.Seconds(f.Now)
+	next := hj.Visits(func(due uint32, hash uint64) bool {
+		if due > now || len(list) == limit+visitsMoved {
+			return false
+		}
+		if _, done := f.gone[hash]; !done && f.h.Lease.Item(hash) == nil {
+			list = append(list, visit{due, hash})
+		}
+		return true
+	})
+	hj.Passed(next)
+	granted := 0
+	defer func() {
+		if ready {
+			hj.Share -= float64(granted)
+		}
+	}()
+	for _, v := range list {
+		if granted == limit || f.full() || f.Buf.Err() != nil || v.due != ondisk.DueAsked && f.agenda.VisitsAt(f.h, hj) > f.Now {
+			hj.Visitable(v.due)
+			continue
+		}
+		if f.visit(hj, v.due, v.hash) {
+			granted++
+		}
+	}
+}
+
+// visitsMoved bounds the visits that one grant finds not to be due yet.
+const visitsMoved = 64
+
+// visit grants one URL that is fetched again; false: it is not due any more.
+func (f *filler) visit(hj *hosts.Job, due uint32, hash uint64) bool {
+	n, ok := hj.Entry(hash)
+	had := &n.Final
+	if !ok || !n.Done || had.Revisit.Due != due {
+		f.Buf.Delete(ondisk.VisitKey(f.h.Pos, hj.State.ID, due, hash))
+		return false
+	}
+	next := *had
+	if f.Cfg.OptOuts.URL(had.URL) != "" {
+		next.Revisit.Due = 0
+		hj.Correct(hash, had, &next)
+		return false
+	}
+	if due != ondisk.DueAsked && hj.State.PerDay() > 0 {
+		// The threshold has moved since the last visit.
+		if at := f.jobs.Due(hj, hash, had, fresh.Unchanged); had.Revisit.Misses == 0 && at > ondisk.Seconds(f.Now+visitSlack) {
+			if f.gone == nil {
+				f.gone = make(map[uint64]struct{})
+			}
+			f.gone[hash] = struct{}{}
+			next.Revisit.Due = at
+			hj.Correct(hash, had, &next)
+			return false
+		}
+		hj.State.Control().Done(false)
+	}
+	it := again(hj, hash, had)
+	it.Seq = f.h.Lease.Session.Seq
+	f.put(hj, &it.Pending)
+	r := &wire.Revisit{
+		At: uint32(len(f.g.GetUrl()) - 1), Digest: had.Digest, Content: had.Revisit.Content, RecordId: had.RecordID, FetchedMs: had.FetchedMs, Visits: had.Revisit.Visits,
+	}
+	if had.Validates() {
+		if f.leases.hosts.Touched(f.h); f.h.Rec.Validators.Next() {
+			r.Etag, r.LastModified = had.ETag, had.LastModified
+		} else {
+			it.Plain = true
+		}
+	}
+	it.URL = ""
+	f.g.Revisits = append(f.g.Revisits, r)
+	f.h.Lease.Out[hash] = it
+	return true
+}
+
+// visitSlack in ms is not worth another turn in the queue.
+const visitSlack = 60_000
+
+// again returns the item of a URL that is fetched again.
+func again(hj *hosts.Job, hash uint64, f *ondisk.Final) *hosts.Item {
+	return &hosts.Item{Job: hj, Again: true, Pending: ondisk.Pending{
+		Spot: ondisk.Spot{Depth: f.Depth, Due: int64(f.Revisit.Due)}, Hash: hash, Hops: f.Hops, Kind: f.Kind, URL: f.URL, Via: f.Via,
+	}}
 }
 
 // While other URLs wait, one of lateShare grants is a delayed URL that is due, as most of those
@@ -327,8 +436,17 @@ func (f *filler) mayBeside(p *ondisk.Pending) bool {
 
 // add adds one URL to the grant and the lease.
 func (f *filler) add(hj *hosts.Job, p *ondisk.Pending) {
-	g := f.g
 	hj.Promise(p, f.Now)
+	f.put(hj, p)
+	it := &hosts.Item{Pending: *p, Job: hj, Seq: f.h.Lease.Session.Seq}
+	it.URL = ""
+	f.h.Lease.Out[p.Hash] = it
+	hj.Lease(p)
+}
+
+// put adds a URL to the columns of the grant.
+func (f *filler) put(hj *hosts.Job, p *ondisk.Pending) {
+	g := f.g
 	if f.column < 0 {
 		f.column = len(g.GetJobIds())
 		g.JobIds = append(g.JobIds, hj.State.ID[:])
@@ -342,10 +460,6 @@ func (f *filler) add(hj *hosts.Job, p *ondisk.Pending) {
 	g.Tries = append(g.Tries, p.Tries)
 	g.MaxBytes = append(g.MaxBytes, p.PromisedBytes)
 	f.vias = append(f.vias, p.Via)
-	it := &hosts.Item{Pending: *p, Job: hj, Seq: f.h.Lease.Session.Seq}
-	it.URL = ""
-	f.h.Lease.Out[p.Hash] = it
-	hj.Lease(p)
 	f.room--
 }
 

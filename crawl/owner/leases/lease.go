@@ -89,6 +89,10 @@ func (ls *Leases) End(h *hosts.Host, how Ending, bar int64) {
 // takeBack makes a URL pending again that is no longer in its lease's list.
 func (ls *Leases) takeBack(it *hosts.Item, how Ending) {
 	hj := it.Job
+	if it.Again {
+		hj.Visitable(uint32(it.Due)) // in seconds
+		return
+	}
 	hj.Return(&it.Pending)
 	if how == Released || how == Untouched && (!it.Promised || it.Foreign) {
 		return

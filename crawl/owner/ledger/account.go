@@ -40,7 +40,7 @@ func (l *Ledger) Open(j *Job, pos ring.Pos, seq Sequence) *Account {
 }
 
 func (l *Ledger) account(j *Job, pos ring.Pos, seq Sequence, c ondisk.Counters) *Account {
-	return &Account{Job: j, Pos: pos, Tally: Tally{job: j, c: c}, ledger: l, seq: seq, marks: marks{nextDue: Never, unsaved: Never}}
+	return &Account{Job: j, Pos: pos, Tally: Tally{job: j, c: c}, ledger: l, seq: seq, marks: marks{nextDue: Never, unsaved: Never, visit: Never}}
 }
 
 // Load reads the accounts of a host; of returns the job of an ID. A corrupt record fails the
@@ -63,6 +63,10 @@ func (l *Ledger) Load(name string, pos ring.Pos, seq Sequence, of func(job.ID) *
 	for _, a := range list {
 		if a.Tally.c.Delayed > 0 {
 			a.marks.nextDue = l.firstDue(pos, a.Job.ID)
+		}
+		if a.Tally.c.Scheduled > 0 {
+			a.marks.visit = 0
+			a.marks.visit = a.Visits(func(uint32, uint64) bool { return false })
 		}
 		if spec := a.Job.Spec; spec != nil && spec.Ordered() {
 			a.marks.from = nowhere
@@ -122,6 +126,9 @@ func (a *Account) both(count func(c *ondisk.Counters)) {
 	a.Tally.both(count)
 	a.changed()
 }
+
+// NotModified counts an answer with status 304.
+func (a *Account) NotModified() { a.both(func(c *ondisk.Counters) { c.NotModified++ }) }
 
 // Requested counts a request that was made, or would have been.
 func (a *Account) Requested() { a.both(func(c *ondisk.Counters) { c.Requests++ }) }

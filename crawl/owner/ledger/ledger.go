@@ -42,11 +42,13 @@ func (l *Ledger) Len() int { return len(l.changed) }
 
 // Job is a job on this peer: the sums over its accounts, and its part of the budget.
 type Job struct {
-	ID     job.ID
-	Spec   *job.Spec // nil if unknown
-	State  job.State // undefined if unknown
-	Known  bool      // Spec and State are set
-	Budget Budget
+	ID    job.ID
+	Spec  *job.Spec // nil if unknown
+	State job.State // undefined if unknown
+	Known bool      // Spec, State and Refresh are set
+	// Refresh is how often its pages are fetched again.
+	Refresh job.Refresh
+	Budget  Budget
 
 	sums ondisk.Counters
 	out  int64
@@ -73,6 +75,18 @@ func (j *Job) Encode() []byte { return j.sums.Encode() }
 // Load sets the sums to those of the store.
 func (j *Job) Load(c ondisk.Counters) { j.sums = c }
 
+// Schedules reports whether all URLs here are scheduled by the job's Refresh.
+func (j *Job) Schedules() bool { return j.sums.Refresh == j.Refresh }
+
+// Scheduled records that all URLs here are scheduled by a refresh; 0: some may not be.
+func (j *Job) Scheduled(by job.Refresh) { j.sums.Refresh = by }
+
+// Threshold returns the logarithm of the value at which a visit is due; SetThreshold stores it.
+func (j *Job) Threshold() float64 { return j.sums.Threshold }
+
+// SetThreshold stores the logarithm of the value at which a visit is due.
+func (j *Job) SetThreshold(log float64) { j.sums.Threshold = log }
+
 // Exhausted reports whether the whole budget is used up.
 func (j *Job) Exhausted() bool { return j.sums.Exhausted }
 
@@ -96,4 +110,5 @@ func (j *Job) Sum(c *ondisk.Counters, sign int64) {
 	s.Refetched += sign * c.Refetched
 	s.LeftOut += sign * c.LeftOut
 	s.Cut += sign * c.Cut
+	s.CountVisits(c, sign)
 }

@@ -85,7 +85,7 @@ func (t *Tally) merge(in *ondisk.Counters) (news bool) {
 		c.Admission, news = in.Admission, true
 	}
 	for _, n := range []struct{ have, all, in *int64 }{
-		{&c.Refetched, &s.Refetched, &in.Refetched}, {&c.Requests, &s.Requests, &in.Requests}, {&c.Cut, &s.Cut, &in.Cut},
+		{&c.Refetched, &s.Refetched, &in.Refetched}, {&c.Requests, &s.Requests, &in.Requests}, {&c.Cut, &s.Cut, &in.Cut}, {&c.NotModified, &s.NotModified, &in.NotModified},
 	} {
 		if more := *n.in - *n.have; more > 0 {
 			*n.have += more
@@ -113,6 +113,7 @@ func (t *Tally) Leave() {
 	c.Refetched -= t.c.Refetched
 	c.Requests -= t.c.Requests
 	c.Cut -= t.c.Cut
+	c.CountVisits(&t.c, -1)
 }
 
 // marks are the first positions at which records that are not out may lie: of a ready record, and
@@ -121,6 +122,7 @@ type marks struct {
 	from    ondisk.Spot
 	nextDue int64
 	unsaved int64 // first due time among records that a walk of the store may not see
+	visit   int64 // due time of a visit
 }
 
 // nowhere is behind all ready records.

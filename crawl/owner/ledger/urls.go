@@ -143,24 +143,75 @@ func (a *Account) Drop(p *ondisk.Pending) {
 func (a *Account) Conclude(p *ondisk.Pending, f ondisk.Final) {
 	a.Drop(p)
 	f.URL, f.Depth, f.Hops, f.Kind, f.Tries, f.Via = p.URL, p.Depth, p.Hops, p.Kind, p.Tries, p.Via
-	a.entry(p.Hash, &ondisk.Entry{Done: true, Final: f})
+	a.finish(p.Hash, new(ondisk.Final), &f)
 	a.both(func(c *ondisk.Counters) { c.Count(&f, 1) })
 }
 
 // Reopen makes a URL with an outcome pending again.
 func (a *Account) Reopen(hash uint64, f *ondisk.Final) {
 	a.both(func(c *ondisk.Counters) { c.Count(f, -1) })
+	if f.Revisit.Due > 0 {
+		a.ledger.buf.Delete(ondisk.VisitKey(a.Pos, a.Job.ID, f.Revisit.Due, hash))
+	}
 	p := ondisk.Pending{Hash: hash, URL: f.URL, Hops: f.Hops, Kind: f.Kind, Via: f.Via, Spot: ondisk.Spot{Depth: f.Depth}}
 	a.Wait(&p, 0)
 }
 
-// Correct replaces the outcome of a done URL. The time of its next visit is unchanged, unless the
-// new outcome sets it.
+// finish writes the entry of a URL with an outcome, and moves its next visit.
+func (a *Account) finish(hash uint64, had, got *ondisk.Final) {
+	if was, due := had.Revisit.Due, got.Revisit.Due; was != due {
+		if was > 0 {
+			a.ledger.buf.Delete(ondisk.VisitKey(a.Pos, a.Job.ID, was, hash))
+		}
+		if due > 0 {
+			a.ledger.buf.Set(ondisk.VisitKey(a.Pos, a.Job.ID, due, hash), []byte{ondisk.Format})
+		}
+	}
+	a.Visitable(got.Revisit.Due)
+	a.entry(hash, &ondisk.Entry{Done: true, Final: *got})
+}
+
+// Visitable makes sure that the next walk includes a visit that is due at a time in Unix seconds; 0:
+// none.
+func (a *Account) Visitable(due uint32) {
+	if due > 0 {
+		a.marks.visit = min(a.marks.visit, int64(due)*1000)
+	}
+}
+
+// NextVisit returns the earliest due time of a visit that is not out; Never if there is none.
+func (a *Account) NextVisit() int64 { return a.marks.visit }
+
+// Visits calls fn for the visits in the store by due time in Unix seconds, from NextVisit, until it
+// returns false. It returns the due time in ms of the last, Never if there are no more.
+func (a *Account) Visits(fn func(due uint32, hash uint64) (more bool)) (next int64) {
+	next = Never
+	buf, prefix := a.ledger.buf, ondisk.JobPrefix(a.Pos, ondisk.KindVisit, a.Job.ID)
+	buf.Scan(ondisk.VisitKey(a.Pos, a.Job.ID, ondisk.Seconds(a.marks.visit), 0), kv.PrefixEnd(prefix), func(key, _ []byte) bool {
+		due, hash, ok := ondisk.VisitIn(key[len(prefix):])
+		switch {
+		case !ok:
+			buf.Fail(ondisk.ErrFormat)
+		case !fn(due, hash):
+			next = int64(due) * 1000
+		default:
+			return true
+		}
+		return false
+	})
+	return next
+}
+
+// Passed continues the next walk at a due time in ms: all earlier visits are out.
+func (a *Account) Passed(next int64) { a.marks.visit = next }
+
+// Correct replaces the outcome of a done URL. Its schedule is unchanged, unless the new outcome has
+// one.
 func (a *Account) Correct(hash uint64, had, got *ondisk.Final) {
 	if got.Revisit == (ondisk.Revisit{}) {
 		got.Revisit = had.Revisit
 	}
-	a.entry(hash, &ondisk.Entry{Done: true, Final: *got})
+	a.finish(hash, had, got)
 	a.both(func(c *ondisk.Counters) {
 		c.Count(had, -1)
 		c.Count(got, 1)

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/domain"
+	"github.com/apoidea/apoidea/crawl/fresh"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/record"
@@ -71,7 +72,7 @@ func samples() map[string][]byte {
 
 // again returns the record of a URL that is to be fetched again.
 func again(n Entry) []byte {
-	n.Final.Revisit = Revisit{Text: 1 << 60, NextDue: 99, Visits: 7, Changes: 3}
+	n.Final.Revisit = Revisit{Content: 1 << 60, Due: 99, Last: 98, Visits: 7, Changes: 3, Misses: 1, Rate: fresh.Rate{A: 2, B: 30}}
 	return n.Encode()
 }
 

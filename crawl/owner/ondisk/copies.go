@@ -15,6 +15,8 @@ import (
 // replicas do not need it.
 func Copied(key, value []byte) (k, v []byte, ok bool) {
 	switch kind := KindOf(key); {
+	case kind == KindVisit:
+		return nil, nil, false
 	case kind == KindEntry:
 		return key, value, value == nil || isDone(value)
 	case kind != KindReady && kind != KindDelayed:
@@ -31,7 +33,7 @@ func Copied(key, value []byte) (k, v []byte, ok bool) {
 // missing or outdated state.
 func CopiedRecord(key, value []byte, get func(key []byte) (value []byte, ok bool, err error)) (v []byte, ok bool, err error) {
 	switch KindOf(key) {
-	case KindReady, KindDelayed:
+	case KindReady, KindDelayed, KindVisit:
 		return nil, false, nil
 	case KindEntry:
 		if isDone(value) {

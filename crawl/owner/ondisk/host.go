@@ -125,6 +125,9 @@ func (r *Host) Merge(in *Host) (optOut bool) {
 	if slices.CompareFunc(in.Addrs, r.Addrs, bytes.Compare) > 0 {
 		r.Addrs = in.Addrs
 	}
+	if in.Validators.after(&r.Validators) {
+		r.Validators = in.Validators
+	}
 	r.Secure, r.rest = r.Secure || in.Secure, max(r.rest, in.rest)
 	if optOut = in.OptOut.after(&r.OptOut); optOut {
 		r.OptOut = in.OptOut
@@ -177,6 +180,43 @@ type OptOut struct {
 	On      bool   // the host has opted out
 	At      int64  // Unix ms
 	Why     string // reason, for display
+}
+
+// Validators counts visits with a validator, to learn whether the host's validators can be believed.
+// Of two copies the one with more visits wins.
+type Validators struct {
+	Used    uint64 // visits to pages with a validator
+	Checked uint64 // of them, those without a condition, so that validator and body were compared
+	Lied    uint64 // of them, those with an equal validator and another content
+}
+
+const (
+	// firstChecks visits of a host are made without a condition, and later every checkEvery-th.
+	firstChecks, checkEvery = 3, 100
+	// honest is the share of honest validators below which those of a host are not used.
+	honest = 0.8
+)
+
+// Next counts a visit to a page with a validator, and reports whether to make the request
+// conditional.
+func (v *Validators) Next() (conditional bool) {
+	v.Used++
+	return v.Believed() && v.Used > firstChecks && v.Used%checkEvery != 0
+}
+
+// Believed reports whether the validators of the host were honest so far.
+func (v *Validators) Believed() bool { return float64(v.Lied) <= (1-honest)*float64(v.Checked+1) }
+
+// Compared counts a validator that was compared with its body.
+func (v *Validators) Compared(lied bool) {
+	v.Checked++
+	if lied {
+		v.Lied++
+	}
+}
+
+func (v *Validators) after(o *Validators) bool {
+	return cmp.Or(cmp.Compare(v.Used, o.Used), cmp.Compare(v.Checked, o.Checked), cmp.Compare(v.Lied, o.Lied)) > 0
 }
 
 // maxVersion bounds the version.

@@ -19,10 +19,12 @@ import (
 //	'h' POS 'r' origin              robots.txt state of one origin
 //	'h' POS 's' JOB hash8           source: a page that led to URLs of the host, by the hash of the record
 //	'h' POS 'u' JOB hash8           URL entry; in a copy also the pending record, see copies.go
+//	'h' POS 'v' JOB due4 hash8      visit: a URL with an outcome that is fetched again when due (Unix s; derived, the entry has it)
 //	'b' JOB                         this peer's account of the job's budget
 //	'c' JOB                         counters of the job on this peer
 //	't'                             counters of this peer
 //	'x' POS                         the host has opted out by its record; its name (derived)
+//	'v' due4 POS                    when the first visit of a host is due (derived)
 //	'w' POS                         the host has pending URLs or an outbox (derived; read at start and after eviction); for an evicted host that waits, until when, see package hosts
 //
 // Values begin with [Format]. Under a host those of 'a', 'j', 'o' and 'r', and those of 'b',
@@ -31,8 +33,8 @@ import (
 // docs/decisions/27-records-as-messages.md.
 //
 // Everything under 'h' is handed off with the host and is replicated, see [Copied]: all of it is
-// written by Store.Update, and a host is removed by one DeleteRange. The rest is local and must not
-// be copied: 'c', 't', 'w' and 'x' are derived from the hosts, 'b' is shared with the job's owner
+// written by Store.Update, and a host is removed by one DeleteRange. Only 'v' is not, since the entries have the due times. The rest is local and must not
+// be copied: 'c', 't', 'v', 'w' and 'x' are derived from the hosts, 'b' is shared with the job's owner
 // only, and 'f' holds observations of this peer.
 const (
 	SpaceHost   = 'h'
@@ -41,6 +43,7 @@ const (
 	SpaceTotals = 't'
 	SpaceWork   = 'w'
 	SpaceOptOut = 'x'
+	SpaceVisit  = 'v'
 
 	KindHost     = 'a'
 	KindDelayed  = 'd'
@@ -51,6 +54,7 @@ const (
 	KindRobots   = 'r'
 	KindSource   = 's'
 	KindEntry    = 'u'
+	KindVisit    = 'v'
 )
 
 // HostPrefix returns the prefix of a host's keys, or of those of a kind.
@@ -92,6 +96,24 @@ func SourceKey(pos ring.Pos, id job.ID, hash uint64) []byte {
 // RobotsKey returns the key of the robots.txt state of one of a host's origins.
 func RobotsKey(pos ring.Pos, origin string) []byte {
 	return append(HostPrefix(pos, KindRobots), origin...)
+}
+
+// VisitKey returns the key of a visit that is due at a time in Unix seconds.
+func VisitKey(pos ring.Pos, id job.ID, due uint32, hash uint64) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(JobPrefix(pos, KindVisit, id), due), hash)
+}
+
+// VisitIn decodes the part of a visit's key behind JobPrefix.
+func VisitIn(tail []byte) (due uint32, hash uint64, ok bool) {
+	if len(tail) != 12 {
+		return 0, 0, false
+	}
+	return binary.BigEndian.Uint32(tail), binary.BigEndian.Uint64(tail[4:]), true
+}
+
+// VisitsKey returns the key of a host in the index of first visits.
+func VisitsKey(due uint32, pos ring.Pos) []byte {
+	return append(binary.BigEndian.AppendUint32([]byte{SpaceVisit}, due), pos[:]...)
 }
 
 // WorkKey returns the key of a host in the index of hosts with work.

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/domain"
+	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/record"
 	"github.com/apoidea/apoidea/crawl/robots"
@@ -98,6 +99,7 @@ func (r *Host) Encode() []byte {
 		Placed: []byte(r.Placed), PlacedAtMs: max(r.PlacedAt, 0), PlacedWhy: []byte(r.PlacedWhy),
 		FetchBaseMs: r.fetchBase, SlowRuns: r.slowRuns, Seq: r.Seq, Outbox: r.Outbox, Secure: r.Secure,
 		OptOutVersion: r.OptOut.Version, OptOut: r.OptOut.On, OptOutAtMs: max(r.OptOut.At, 0), OptOutWhy: []byte(r.OptOut.Why),
+		Conditional: r.Validators.Used, Checked: r.Validators.Checked, Lied: r.Validators.Lied,
 	}
 	if len(r.Measured) > 0 {
 		list := make([]record.Measurement, len(r.Measured))
@@ -126,8 +128,9 @@ func DecodeHost(b []byte) (Host, error) {
 		Fails: m.GetFails(), FailOutcome: d.outcome(m.GetFailOutcome()), Addrs: m.GetAddrs(),
 		Placed: d.str(m.GetPlaced(), wire.MaxPeer), PlacedAt: d.time(m.GetPlacedAtMs()), PlacedWhy: d.str(m.GetPlacedWhy(), maxReason),
 		fetchBase: m.GetFetchBaseMs(), slowRuns: m.GetSlowRuns(), Seq: m.GetSeq(), Outbox: m.GetOutbox(), Secure: m.GetSecure(),
-		OptOut: OptOut{Version: m.GetOptOutVersion(), On: m.GetOptOut(), At: d.time(m.GetOptOutAtMs()), Why: d.str(m.GetOptOutWhy(), maxReason)},
-		rest:   rest,
+		OptOut:     OptOut{Version: m.GetOptOutVersion(), On: m.GetOptOut(), At: d.time(m.GetOptOutAtMs()), Why: d.str(m.GetOptOutWhy(), maxReason)},
+		Validators: Validators{Used: d.total(m.GetConditional()), Checked: d.total(m.GetChecked()), Lied: d.total(m.GetLied())},
+		rest:       rest,
 	}
 	d.within(r.Name != "" && len(r.Addrs) <= wire.MaxAddrs && len(m.GetMeasured()) <= maxMeasurements && r.OptOut.Version <= maxVersion)
 	d.within(r.OptOut.Version > 0 || r.OptOut == OptOut{})
@@ -151,6 +154,8 @@ func (c *Counters) Encode() []byte {
 		Bytes: max(c.Bytes, 0), Refetched: max(c.Refetched, 0), Down: uint32(c.Down), DownUntilMs: max(c.DownUntil, 0),
 		Outbox: max(c.Outbox, 0), Entries: max(c.Entries, 0), Exhausted: c.Exhausted, Admission: uint32(c.Admission),
 		LeftOut: max(c.LeftOut, 0), Requests: max(c.Requests, 0), Cut: max(c.Cut, 0), Trap: c.Trap,
+		Scheduled: max(c.Scheduled, 0), Rated: max(c.Rated, 0), Rates: max(c.Rates, 0), Visits: max(c.Visits, 0), Changes: max(c.Changes, 0),
+		NotModified: max(c.NotModified, 0), Threshold: c.Threshold, Refresh: uint64(c.Refresh),
 	}, c.Rest)
 }
 
@@ -168,6 +173,8 @@ func DecodeCounters(b []byte) (Counters, error) {
 		Outbox: d.count(m.GetOutbox()), Entries: d.count(m.GetEntries()), Exhausted: m.GetExhausted(),
 		Admission: domain.Verdict(min(m.GetAdmission(), 255)), LeftOut: d.count(m.GetLeftOut()), // bounded
 		Requests: d.count(m.GetRequests()), Cut: d.count(m.GetCut()), Trap: m.GetTrap(), Rest: rest,
+		Scheduled: d.count(m.GetScheduled()), Rated: d.count(m.GetRated()), Rates: d.count(m.GetRates()), Visits: d.count(m.GetVisits()),
+		Changes: d.count(m.GetChanges()), NotModified: d.count(m.GetNotModified()), Threshold: m.GetThreshold(), Refresh: job.Refresh(m.GetRefresh()),
 	}
 	d.within(c.Admission.Valid() && len(m.GetOutcomes()) <= len(c.Outcomes))
 	for i, n := range m.GetOutcomes()[:min(len(m.GetOutcomes()), len(c.Outcomes))] {

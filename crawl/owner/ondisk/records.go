@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"math"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/domain"
+	"github.com/apoidea/apoidea/crawl/fresh"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/record"
@@ -80,7 +82,9 @@ type Host struct {
 	Outbox    uint64 // entries in the host's outbox
 	Secure    bool   // a URL of the host is https
 	OptOut    OptOut // opt-out of the site
-	rest      string // unknown fields
+	// Validators are those of its pages.
+	Validators Validators
+	rest       string // unknown fields
 }
 
 // Counters are the counters of a job, on a host or on the whole peer.
@@ -101,7 +105,14 @@ type Counters struct {
 	Trap      bool                 // the host's pages have no new content any more (host only)
 	Admission domain.Verdict       // verdict of the owner of the registrable domain (host only)
 	LeftOut   int64                // links of pages beyond the limits
-	Rest      string               // unknown fields
+	// Scheduled URLs are fetched again; Rated ones have a change rate, and Rates is the sum of its
+	// means, in millionths of a change a day.
+	Scheduled, Rated, Rates int64
+	Visits, Changes         int64       // visits that checked for a change, and changes found
+	NotModified             int64       // answers with status 304
+	Threshold               float64     // logarithm of the value at which a visit is due (peer only)
+	Refresh                 job.Refresh // by which all entries are scheduled (peer only)
+	Rest                    string      // unknown fields
 }
 
 // Done returns the number of URLs with an outcome.
@@ -117,7 +128,36 @@ func (c *Counters) Count(f *Final, n int64) {
 	c.Outcomes[f.Outcome] += n
 	c.Bytes += n * int64(f.Size)
 	c.LeftOut += n * int64(f.LeftOut)
+	r := &f.Revisit
+	if r.Due > 0 {
+		c.Scheduled += n
+	}
+	if r.Visits > 0 {
+		c.Rated += n
+		c.Rates += n * int64(min(r.Rate.Mean()*rateUnit, maxRate))
+		c.Visits += n * int64(r.Visits)
+		c.Changes += n * int64(r.Changes)
+	}
 }
+
+// CountVisits adds the counters of visits of another record, or subtracts them with a negative sign.
+func (c *Counters) CountVisits(o *Counters, sign int64) {
+	c.Scheduled += sign * o.Scheduled
+	c.Rated += sign * o.Rated
+	c.Rates += sign * o.Rates
+	c.Visits += sign * o.Visits
+	c.Changes += sign * o.Changes
+	c.NotModified += sign * o.NotModified
+}
+
+// Means returns the mean change rate of the URLs.
+func (c *Counters) Means() fresh.Means {
+	return fresh.Means{Pages: int(c.Rated), Sum: float64(c.Rates) / rateUnit}
+}
+
+// rateUnit converts a change a day to the unit of Counters.Rates, maxRate bounds that of a URL: no
+// sum can overflow.
+const rateUnit, maxRate = 1e6, 1e9
 
 // Open returns the number of URLs without an outcome.
 func (c *Counters) Open() int64 { return c.Accepted - c.Done() }
@@ -262,14 +302,51 @@ func (f *Final) Target() string {
 	return target
 }
 
-// Revisit holds the data for fetching a URL again, besides its last outcome, which has the visit's
-// time, validators (RFC 9110, section 8.8) and digest of the raw body. It is not used yet.
+// Revisit is the schedule of a URL that is fetched again, besides its last outcome, which has the
+// validators (RFC 9110, section 8.8) and the digest of the body.
 type Revisit struct {
-	Text            uint64 // digest of the text and the links of the page
-	NextDue         int64  // Unix ms; 0: it is not fetched again
-	Visits, Changes uint32 // visits that checked for a change, and changes found
-	rest            string // unknown fields
+	Rate            fresh.Rate // of changes; zero: no visit yet
+	Content         uint64     // digest of the text and the links of the page; 0: unknown
+	Last            uint32     // Unix seconds of the last visit that checked for a change; 0: Final.FetchedMs
+	Due             uint32     // Unix seconds of the next visit; 0: it is not fetched again
+	Visits, Changes uint32     // visits that checked for a change, and changes found
+	Misses          uint8      // visits in a row that found the page gone
+	rest            string     // unknown fields
 }
+
+// DueAsked is the due time of a URL whose visit a user asked for: before all others.
+const DueAsked = 1
+
+// LastVisit returns the Unix seconds of the last visit that checked for a change, or of the fetch.
+func (f *Final) LastVisit() uint32 {
+	if f.Revisit.Last > 0 {
+		return f.Revisit.Last
+	}
+	return Seconds(f.FetchedMs)
+}
+
+// Validated takes over the validators of a later answer. A URL whose validators were dropped since
+// they lied, or that never had one, has none.
+func (f *Final) Validated(had, got *Final) {
+	f.ETag, f.LastModified = had.ETag, had.LastModified
+	if f.Validates() {
+		f.ETag, f.LastModified = got.ETag, got.LastModified
+	}
+}
+
+// Validates reports whether the answer had a validator.
+func (f *Final) Validates() bool { return f.ETag != "" || f.LastModified != "" }
+
+// SameValidator reports whether the validators of two answers would match (RFC 9110, section 13).
+func (f *Final) SameValidator(g *Final) bool {
+	if f.ETag != "" {
+		return f.ETag == g.ETag
+	}
+	return f.LastModified != "" && f.LastModified == g.LastModified
+}
+
+// Seconds converts Unix ms to Unix seconds, within 32 bits.
+func Seconds(ms int64) uint32 { return uint32(min(max(ms/1000, 0), math.MaxUint32)) }
 
 // viaTag is the tag of the field via of record.Revisit, viaSize the size of the field.
 const (
@@ -286,7 +363,9 @@ func (r *Revisit) append(e enc, via uint64) enc {
 	if *r == (Revisit{}) {
 		return e
 	}
-	m := record.Revisit{Text: r.Text, NextDueMs: max(r.NextDue, 0), Visits: r.Visits, Changes: r.Changes}
+	m := record.Revisit{
+		Content: r.Content, LastS: r.Last, DueS: r.Due, Visits: r.Visits, Changes: r.Changes, Misses: uint32(r.Misses), A: r.Rate.A, B: r.Rate.B,
+	}
 	return append(append(e, marshal(&m, "")[1:]...), r.rest...)
 }
 
@@ -305,9 +384,11 @@ func (d *dec) revisit() (r Revisit, via uint64) {
 		d.Fail()
 		return r, 0
 	}
-	var in reader
-	r = Revisit{Text: m.GetText(), NextDue: in.time(m.GetNextDueMs()), Visits: m.GetVisits(), Changes: m.GetChanges(), rest: string(m.ProtoReflect().GetUnknown())}
-	d.Rest, d.Bad = nil, d.Bad || in.bad
+	r = Revisit{
+		Content: m.GetContent(), Last: m.GetLastS(), Due: m.GetDueS(), Visits: m.GetVisits(), Changes: m.GetChanges(), Misses: uint8(min(m.GetMisses(), math.MaxUint8)),
+		Rate: fresh.Rate{A: m.GetA(), B: m.GetB()}, rest: string(m.ProtoReflect().GetUnknown()),
+	}
+	d.Rest, d.Bad = nil, d.Bad || r.Rate != (fresh.Rate{}) && !r.Rate.Valid() || (r.Visits > 0) != (r.Rate != fresh.Rate{})
 	return r, m.GetVia()
 }
 
@@ -372,18 +453,27 @@ func DecodeEntry(b []byte) (Entry, error) {
 	return Entry{Done: true, Final: f}, d.end()
 }
 
-// Beats orders outcomes of one URL, regardless of depth: by Knows, then one with a record, the
-// smaller record, and an arbitrary order of the rest.
+// Beats orders outcomes of one URL, regardless of depth: by the number of visits, by Knows, then one
+// with a record, the smaller record, and an arbitrary order of the rest.
 func (f *Final) Beats(g *Final) bool {
-	if order := cmp.Or(cmp.Compare(Knows(f.Outcome), Knows(g.Outcome)), cmp.Compare(len(f.RecordID), len(g.RecordID))); order != 0 {
+	if order := cmp.Or(cmp.Compare(f.Revisit.Visits, g.Revisit.Visits), cmp.Compare(Knows(f.Outcome), Knows(g.Outcome)), cmp.Compare(len(f.RecordID), len(g.RecordID))); order != 0 {
 		return order > 0
 	}
 	if order := bytes.Compare(f.RecordID, g.RecordID); order != 0 {
 		return order < 0
 	}
 	a, b := Entry{Done: true, Final: *f}, Entry{Done: true, Final: *g}
-	a.Final.Depth, b.Final.Depth, a.Final.Via, b.Final.Via = 0, 0, 0, 0
+	a.Final.Depth, b.Final.Depth, a.Final.Via, b.Final.Via, a.Final.Revisit.Due, b.Final.Revisit.Due = 0, 0, 0, 0, 0, 0
 	return bytes.Compare(a.Encode(), b.Encode()) < 0
+}
+
+// Later merges the next visits of two records of a URL: that of the record with more visits, of
+// equal ones the later.
+func Later(f, g *Final) uint32 {
+	if cmp.Or(cmp.Compare(f.Revisit.Visits, g.Revisit.Visits), cmp.Compare(f.Revisit.Due, g.Revisit.Due)) < 0 {
+		return g.Revisit.Due
+	}
+	return f.Revisit.Due
 }
 
 // Nearer merges the places of two records of a URL: the smaller depth wins, with its source; of

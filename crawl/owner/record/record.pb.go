@@ -54,6 +54,9 @@ type Host struct {
 	OptOut         bool                   `protobuf:"varint,22,opt,name=opt_out,json=optOut,proto3" json:"opt_out,omitempty"`
 	OptOutAtMs     int64                  `protobuf:"varint,23,opt,name=opt_out_at_ms,json=optOutAtMs,proto3" json:"opt_out_at_ms,omitempty"`
 	OptOutWhy      []byte                 `protobuf:"bytes,24,opt,name=opt_out_why,json=optOutWhy,proto3" json:"opt_out_why,omitempty"`
+	Conditional    uint64                 `protobuf:"varint,25,opt,name=conditional,proto3" json:"conditional,omitempty"` // visits with a validator, including those that checked it
+	Checked        uint64                 `protobuf:"varint,26,opt,name=checked,proto3" json:"checked,omitempty"`         // validators that were compared with the body
+	Lied           uint64                 `protobuf:"varint,27,opt,name=lied,proto3" json:"lied,omitempty"`               // of them, those equal though the content had changed
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -256,6 +259,27 @@ func (x *Host) GetOptOutWhy() []byte {
 	return nil
 }
 
+func (x *Host) GetConditional() uint64 {
+	if x != nil {
+		return x.Conditional
+	}
+	return 0
+}
+
+func (x *Host) GetChecked() uint64 {
+	if x != nil {
+		return x.Checked
+	}
+	return 0
+}
+
+func (x *Host) GetLied() uint64 {
+	if x != nil {
+		return x.Lied
+	}
+	return 0
+}
+
 // Measurement is the RTT of one candidate to a site.
 type Measurement struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -328,14 +352,22 @@ type Counters struct {
 	Refetched     int64                  `protobuf:"varint,6,opt,name=refetched,proto3" json:"refetched,omitempty"`
 	Down          uint32                 `protobuf:"varint,8,opt,name=down,proto3" json:"down,omitempty"` // link.Outcome of a host with too many failures
 	DownUntilMs   int64                  `protobuf:"varint,9,opt,name=down_until_ms,json=downUntilMs,proto3" json:"down_until_ms,omitempty"`
-	Outbox        int64                  `protobuf:"varint,10,opt,name=outbox,proto3" json:"outbox,omitempty"`                  // links in the outbox (peer only)
-	Entries       int64                  `protobuf:"varint,11,opt,name=entries,proto3" json:"entries,omitempty"`                // outbox entries (peer only)
-	Exhausted     bool                   `protobuf:"varint,12,opt,name=exhausted,proto3" json:"exhausted,omitempty"`            // the job's budget is used up; on a host, the limit of an endlessly growing one
-	Admission     uint32                 `protobuf:"varint,13,opt,name=admission,proto3" json:"admission,omitempty"`            // domain.Verdict (host only)
-	LeftOut       int64                  `protobuf:"varint,14,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"` // links of pages beyond the limits
-	Requests      int64                  `protobuf:"varint,15,opt,name=requests,proto3" json:"requests,omitempty"`              // reported outcomes
-	Cut           int64                  `protobuf:"varint,16,opt,name=cut,proto3" json:"cut,omitempty"`                        // links to more new hosts than pages may add
-	Trap          bool                   `protobuf:"varint,17,opt,name=trap,proto3" json:"trap,omitempty"`                      // the host's pages have no new content any more (host only)
+	Outbox        int64                  `protobuf:"varint,10,opt,name=outbox,proto3" json:"outbox,omitempty"`                              // links in the outbox (peer only)
+	Entries       int64                  `protobuf:"varint,11,opt,name=entries,proto3" json:"entries,omitempty"`                            // outbox entries (peer only)
+	Exhausted     bool                   `protobuf:"varint,12,opt,name=exhausted,proto3" json:"exhausted,omitempty"`                        // the job's budget is used up; on a host, the limit of an endlessly growing one
+	Admission     uint32                 `protobuf:"varint,13,opt,name=admission,proto3" json:"admission,omitempty"`                        // domain.Verdict (host only)
+	LeftOut       int64                  `protobuf:"varint,14,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`             // links of pages beyond the limits
+	Requests      int64                  `protobuf:"varint,15,opt,name=requests,proto3" json:"requests,omitempty"`                          // reported outcomes
+	Cut           int64                  `protobuf:"varint,16,opt,name=cut,proto3" json:"cut,omitempty"`                                    // links to more new hosts than pages may add
+	Trap          bool                   `protobuf:"varint,17,opt,name=trap,proto3" json:"trap,omitempty"`                                  // the host's pages have no new content any more (host only)
+	Scheduled     int64                  `protobuf:"varint,18,opt,name=scheduled,proto3" json:"scheduled,omitempty"`                        // URLs that are fetched again
+	Rated         int64                  `protobuf:"varint,19,opt,name=rated,proto3" json:"rated,omitempty"`                                // of them, those with a change rate
+	Rates         int64                  `protobuf:"varint,20,opt,name=rates,proto3" json:"rates,omitempty"`                                // the sum of their mean rates, in millionths of a change a day
+	Visits        int64                  `protobuf:"varint,21,opt,name=visits,proto3" json:"visits,omitempty"`                              // that checked for a change
+	Changes       int64                  `protobuf:"varint,22,opt,name=changes,proto3" json:"changes,omitempty"`                            // found by those
+	NotModified   int64                  `protobuf:"varint,23,opt,name=not_modified,json=notModified,proto3" json:"not_modified,omitempty"` // answers with status 304
+	Threshold     float64                `protobuf:"fixed64,24,opt,name=threshold,proto3" json:"threshold,omitempty"`                       // logarithm of the value at which a visit is due (peer only)
+	Refresh       uint64                 `protobuf:"varint,25,opt,name=refresh,proto3" json:"refresh,omitempty"`                            // job.Refresh by which all entries are scheduled (peer only)
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -482,14 +514,74 @@ func (x *Counters) GetTrap() bool {
 	return false
 }
 
-// Revisit holds the data for fetching a URL again, besides its last outcome, and the source of the URL. It follows the values of an entry.
+func (x *Counters) GetScheduled() int64 {
+	if x != nil {
+		return x.Scheduled
+	}
+	return 0
+}
+
+func (x *Counters) GetRated() int64 {
+	if x != nil {
+		return x.Rated
+	}
+	return 0
+}
+
+func (x *Counters) GetRates() int64 {
+	if x != nil {
+		return x.Rates
+	}
+	return 0
+}
+
+func (x *Counters) GetVisits() int64 {
+	if x != nil {
+		return x.Visits
+	}
+	return 0
+}
+
+func (x *Counters) GetChanges() int64 {
+	if x != nil {
+		return x.Changes
+	}
+	return 0
+}
+
+func (x *Counters) GetNotModified() int64 {
+	if x != nil {
+		return x.NotModified
+	}
+	return 0
+}
+
+func (x *Counters) GetThreshold() float64 {
+	if x != nil {
+		return x.Threshold
+	}
+	return 0
+}
+
+func (x *Counters) GetRefresh() uint64 {
+	if x != nil {
+		return x.Refresh
+	}
+	return 0
+}
+
+// Revisit holds the schedule of a URL that is fetched again, besides its last outcome, and the source of the URL. It follows the values of an entry.
 type Revisit struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Text          uint64                 `protobuf:"fixed64,1,opt,name=text,proto3" json:"text,omitempty"`                             // digest of the text and the links of the page
-	NextDueMs     int64                  `protobuf:"varint,2,opt,name=next_due_ms,json=nextDueMs,proto3" json:"next_due_ms,omitempty"` // 0: it is not fetched again
-	Visits        uint32                 `protobuf:"varint,3,opt,name=visits,proto3" json:"visits,omitempty"`                          // that checked for a change
-	Changes       uint32                 `protobuf:"varint,4,opt,name=changes,proto3" json:"changes,omitempty"`                        // found by those
-	Via           uint64                 `protobuf:"fixed64,5,opt,name=via,proto3" json:"via,omitempty"`                               // hash of the record of the source; 0: a seed, or unknown
+	Visits        uint32                 `protobuf:"varint,3,opt,name=visits,proto3" json:"visits,omitempty"`             // that checked for a change
+	Changes       uint32                 `protobuf:"varint,4,opt,name=changes,proto3" json:"changes,omitempty"`           // found by those
+	Via           uint64                 `protobuf:"fixed64,5,opt,name=via,proto3" json:"via,omitempty"`                  // hash of the record of the source; 0: a seed, or unknown
+	A             float32                `protobuf:"fixed32,6,opt,name=a,proto3" json:"a,omitempty"`                      // Gamma distribution of the change rate, see fresh.Rate; 0: no visit yet
+	B             float32                `protobuf:"fixed32,7,opt,name=b,proto3" json:"b,omitempty"`                      // in days
+	LastS         uint32                 `protobuf:"fixed32,8,opt,name=last_s,json=lastS,proto3" json:"last_s,omitempty"` // Unix time of the last visit that checked for a change, in seconds; 0: the time of the outcome
+	DueS          uint32                 `protobuf:"fixed32,9,opt,name=due_s,json=dueS,proto3" json:"due_s,omitempty"`    // Unix time of the next visit, in seconds; 0: it is not fetched again
+	Misses        uint32                 `protobuf:"varint,10,opt,name=misses,proto3" json:"misses,omitempty"`            // visits in a row that found the page gone
+	Content       uint64                 `protobuf:"fixed64,11,opt,name=content,proto3" json:"content,omitempty"`         // digest of the text and the links of the page; 0: unknown
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -524,20 +616,6 @@ func (*Revisit) Descriptor() ([]byte, []int) {
 	return file_record_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *Revisit) GetText() uint64 {
-	if x != nil {
-		return x.Text
-	}
-	return 0
-}
-
-func (x *Revisit) GetNextDueMs() int64 {
-	if x != nil {
-		return x.NextDueMs
-	}
-	return 0
-}
-
 func (x *Revisit) GetVisits() uint32 {
 	if x != nil {
 		return x.Visits
@@ -555,6 +633,48 @@ func (x *Revisit) GetChanges() uint32 {
 func (x *Revisit) GetVia() uint64 {
 	if x != nil {
 		return x.Via
+	}
+	return 0
+}
+
+func (x *Revisit) GetA() float32 {
+	if x != nil {
+		return x.A
+	}
+	return 0
+}
+
+func (x *Revisit) GetB() float32 {
+	if x != nil {
+		return x.B
+	}
+	return 0
+}
+
+func (x *Revisit) GetLastS() uint32 {
+	if x != nil {
+		return x.LastS
+	}
+	return 0
+}
+
+func (x *Revisit) GetDueS() uint32 {
+	if x != nil {
+		return x.DueS
+	}
+	return 0
+}
+
+func (x *Revisit) GetMisses() uint32 {
+	if x != nil {
+		return x.Misses
+	}
+	return 0
+}
+
+func (x *Revisit) GetContent() uint64 {
+	if x != nil {
+		return x.Content
 	}
 	return 0
 }
@@ -840,7 +960,7 @@ var File_record_proto protoreflect.FileDescriptor
 
 const file_record_proto_rawDesc = "" +
 	"\n" +
-	"\frecord.proto\x12\x0eapoidea.record\"\xed\x05\n" +
+	"\frecord.proto\x12\x0eapoidea.record\"\xbd\x06\n" +
 	"\x04Host\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\fR\x04name\x12#\n" +
 	"\repoch_counter\x18\x02 \x01(\x04R\fepochCounter\x12\x1d\n" +
@@ -870,11 +990,14 @@ const file_record_proto_rawDesc = "" +
 	"\aopt_out\x18\x16 \x01(\bR\x06optOut\x12!\n" +
 	"\ropt_out_at_ms\x18\x17 \x01(\x03R\n" +
 	"optOutAtMs\x12\x1e\n" +
-	"\vopt_out_why\x18\x18 \x01(\fR\toptOutWhy\"N\n" +
+	"\vopt_out_why\x18\x18 \x01(\fR\toptOutWhy\x12 \n" +
+	"\vconditional\x18\x19 \x01(\x04R\vconditional\x12\x18\n" +
+	"\achecked\x18\x1a \x01(\x04R\achecked\x12\x12\n" +
+	"\x04lied\x18\x1b \x01(\x04R\x04lied\"N\n" +
 	"\vMeasurement\x12\x12\n" +
 	"\x04peer\x18\x01 \x01(\fR\x04peer\x12\x15\n" +
 	"\x06rtt_us\x18\x02 \x01(\x03R\x05rttUs\x12\x14\n" +
-	"\x05error\x18\x03 \x01(\fR\x05error\"\xb9\x03\n" +
+	"\x05error\x18\x03 \x01(\fR\x05error\"\x90\x05\n" +
 	"\bCounters\x12\x1a\n" +
 	"\baccepted\x18\x01 \x01(\x03R\baccepted\x12\x1e\n" +
 	"\boutcomes\x18\x02 \x03(\x03B\x02\x10\x01R\boutcomes\x12\x18\n" +
@@ -892,13 +1015,26 @@ const file_record_proto_rawDesc = "" +
 	"\bleft_out\x18\x0e \x01(\x03R\aleftOut\x12\x1a\n" +
 	"\brequests\x18\x0f \x01(\x03R\brequests\x12\x10\n" +
 	"\x03cut\x18\x10 \x01(\x03R\x03cut\x12\x12\n" +
-	"\x04trap\x18\x11 \x01(\bR\x04trapJ\x04\b\a\x10\b\"\x81\x01\n" +
-	"\aRevisit\x12\x12\n" +
-	"\x04text\x18\x01 \x01(\x06R\x04text\x12\x1e\n" +
-	"\vnext_due_ms\x18\x02 \x01(\x03R\tnextDueMs\x12\x16\n" +
+	"\x04trap\x18\x11 \x01(\bR\x04trap\x12\x1c\n" +
+	"\tscheduled\x18\x12 \x01(\x03R\tscheduled\x12\x14\n" +
+	"\x05rated\x18\x13 \x01(\x03R\x05rated\x12\x14\n" +
+	"\x05rates\x18\x14 \x01(\x03R\x05rates\x12\x16\n" +
+	"\x06visits\x18\x15 \x01(\x03R\x06visits\x12\x18\n" +
+	"\achanges\x18\x16 \x01(\x03R\achanges\x12!\n" +
+	"\fnot_modified\x18\x17 \x01(\x03R\vnotModified\x12\x1c\n" +
+	"\tthreshold\x18\x18 \x01(\x01R\tthreshold\x12\x18\n" +
+	"\arefresh\x18\x19 \x01(\x04R\arefreshJ\x04\b\a\x10\b\"\xd3\x01\n" +
+	"\aRevisit\x12\x16\n" +
 	"\x06visits\x18\x03 \x01(\rR\x06visits\x12\x18\n" +
 	"\achanges\x18\x04 \x01(\rR\achanges\x12\x10\n" +
-	"\x03via\x18\x05 \x01(\x06R\x03via\"\x9a\x02\n" +
+	"\x03via\x18\x05 \x01(\x06R\x03via\x12\f\n" +
+	"\x01a\x18\x06 \x01(\x02R\x01a\x12\f\n" +
+	"\x01b\x18\a \x01(\x02R\x01b\x12\x15\n" +
+	"\x06last_s\x18\b \x01(\aR\x05lastS\x12\x13\n" +
+	"\x05due_s\x18\t \x01(\aR\x04dueS\x12\x16\n" +
+	"\x06misses\x18\n" +
+	" \x01(\rR\x06misses\x12\x18\n" +
+	"\acontent\x18\v \x01(\x06R\acontentJ\x04\b\x01\x10\x02J\x04\b\x02\x10\x03\"\x9a\x02\n" +
 	"\bAccounts\x12\x1f\n" +
 	"\vpages_drawn\x18\x01 \x01(\x04R\n" +
 	"pagesDrawn\x12%\n" +

@@ -141,8 +141,8 @@ func newJobs() (*job.Spec, jobTable) {
 }
 
 // Job implements owner.Jobs.
-func (t jobTable) Job(id job.ID) (*job.Spec, job.State, bool) {
-	return t.spec, job.StateRunning, id == t.spec.ID
+func (t jobTable) Job(id job.ID) (*job.Spec, job.Standing, bool) {
+	return t.spec, job.Posted(), id == t.spec.ID
 }
 
 // step makes a step of the owner; what it answers leaves when the replicas have it.

@@ -164,8 +164,8 @@ func newCrawl(cfg CrawlConfig) (*crawl, error) {
 }
 
 // Job implements owner.Jobs: every peer has the one job.
-func (w *crawl) Job(id job.ID) (*job.Spec, job.State, bool) {
-	return w.spec, job.StateRunning, id == w.spec.ID
+func (w *crawl) Job(id job.ID) (*job.Spec, job.Standing, bool) {
+	return w.spec, job.Posted(), id == w.spec.ID
 }
 
 // fail ends the run: a state machine violated its contract.

@@ -17,7 +17,7 @@ func Read(value []byte) (*job.Spec, job.Standing, error) { return decode(value) 
 
 // recordOf returns the record that a book stores for a job.
 func recordOf(spec *job.Spec, s job.Standing) *wire.Job {
-	return &wire.Job{Spec: spec.Wire(), State: uint32(s.State), Version: s.Version, StateSignature: []byte(s.Signature)}
+	return &wire.Job{Spec: spec.Wire(), State: uint32(s.State), Version: s.Version, Refresh: uint64(s.Refresh), StateSignature: []byte(s.Signature)}
 }
 
 func decode(value []byte) (*job.Spec, job.Standing, error) {
@@ -32,8 +32,16 @@ func decode(value []byte) (*job.Spec, job.Standing, error) {
 	return spec, standingOf(rec), nil
 }
 
-func standingOf(rec *wire.Job) job.Standing {
-	return job.Standing{State: job.State(rec.GetState()), Version: rec.GetVersion(), Signature: string(rec.GetStateSignature())}
+// standed is a message with a standing.
+type standed interface {
+	GetState() uint32
+	GetVersion() uint64
+	GetRefresh() uint64
+	GetStateSignature() []byte
+}
+
+func standingOf(m standed) job.Standing {
+	return job.Standing{State: job.State(m.GetState()), Version: m.GetVersion(), Refresh: job.Refresh(m.GetRefresh()), Signature: string(m.GetStateSignature())}
 }
 
 // Resumed returns the record of a job in state running. A signed job is unchanged, since only its

@@ -96,7 +96,7 @@ func (b *Registry) standings(ctx context.Context, row []known) (map[job.ID]job.S
 	}
 	heard := make(map[job.ID]job.Standing, len(reply.GetStandings()))
 	for _, s := range reply.GetStandings() {
-		heard[job.ID(s.GetId())] = job.Standing{State: job.State(s.GetState()), Version: s.GetVersion(), Signature: string(s.GetStateSignature())}
+		heard[job.ID(s.GetId())] = standingOf(s)
 	}
 	return heard, nil
 }
@@ -147,6 +147,6 @@ func (b *Registry) received(ctx context.Context, k *known, s job.Standing) error
 	if merged == s {
 		return b.learn(spec, s)
 	}
-	_, err = b.one(ctx, spec.ID, &wire.JobRequest{Post: spec.Wire(), State: uint32(merged.State), Version: merged.Version, StateSignature: []byte(merged.Signature)})
+	_, err = b.one(ctx, spec.ID, &wire.JobRequest{Post: spec.Wire(), State: uint32(merged.State), Version: merged.Version, Refresh: uint64(merged.Refresh), StateSignature: []byte(merged.Signature)})
 	return err
 }

@@ -144,12 +144,12 @@ func NewRegistry(d RegistryDeps) (*Registry, error) {
 
 // Job returns the spec and state of a job from memory; an unknown job is requested in the
 // background.
-func (b *Registry) Job(id job.ID) (*job.Spec, job.State, bool) {
+func (b *Registry) Job(id job.ID) (*job.Spec, job.Standing, bool) {
 	if k, ok := b.look(id); ok {
-		return k.spec, k.State, true
+		return k.spec, k.Standing, true
 	}
 	b.Want(id)
-	return nil, job.StateNone, false
+	return nil, job.Standing{}, false
 }
 
 // look returns the current entry of a job.

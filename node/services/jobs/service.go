@@ -172,7 +172,7 @@ func (s *Service) apply(from peer.ID, member bool, id job.ID, req *wire.JobReque
 		}
 		known := job.Posted()
 		if req.GetState() != 0 {
-			known = job.Standing{State: job.State(req.GetState()), Version: req.GetVersion(), Signature: string(req.GetStateSignature())}
+			known = standingOf(req)
 		}
 		if verr := known.Validate(); verr != nil {
 			return nil, nil, rpc.Refuse("job request: %v", verr)
@@ -184,7 +184,8 @@ func (s *Service) apply(from peer.ID, member bool, id job.ID, req *wire.JobReque
 		}
 		rec, wait, err = s.State.Restore(now, spec, known)
 	case req.GetSetState() != 0:
-		to := job.Standing{State: job.State(req.GetSetState()), Version: req.GetVersion(), Signature: string(req.GetStateSignature())}
+		to := standingOf(req)
+		to.State = job.State(req.GetSetState())
 		rec, wait, err = s.State.SetState(now, id, to)
 	case len(req.GetAsk()) > 0:
 		reply, err = s.standings(req.GetAsk())
@@ -233,7 +234,7 @@ func (s *Service) standings(ids [][]byte) (*wire.JobReply, error) {
 		if err != nil && !errors.Is(err, job.ErrUnknown) {
 			return nil, err
 		}
-		reply.Standings = append(reply.Standings, &wire.JobStanding{Id: raw, State: uint32(now.State), Version: now.Version, StateSignature: []byte(now.Signature)})
+		reply.Standings = append(reply.Standings, &wire.JobStanding{Id: raw, State: uint32(now.State), Version: now.Version, Refresh: uint64(now.Refresh), StateSignature: []byte(now.Signature)})
 	}
 	return reply, nil
 }

@@ -1,0 +1,400 @@
+package hosts
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/apoidea/apoidea/crawl/fresh"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+// Visits again: a URL with an outcome has the time of its next visit in its entry. A record of the
+// due queue refers to it. The URL stays done: a visit under a lease is an item that ends without a
+// trace if it is not reported, and is granted again.
+
+// refreshing is the state of a job's visits on this peer, in memory. The threshold is also stored
+// with the counters of the job.
+type refreshing struct {
+	control fresh.Control
+	hourEnd int64   // Unix ms; 0: no visit is scheduled yet
+	share   float64 // of the ring's URLs of the job that this peer schedules; 0: unknown
+}
+
+const (
+	// firstWeight is the weight of URLs that match --first; others have 1.
+	firstWeight = 4
+	// leastVisited is the time that a budget needs to visit every URL once, divided into the longest
+	// time without a visit: a quarter of the visits ensure it.
+	leastVisited = 4
+	// withinPart of the interval of --refresh is waited, so that the visit is made within it.
+	withinPart = 0.95
+)
+
+// Days converts Unix ms to days; the length of a day is shorter in a laboratory.
+func (s *Step) Days(ms int64) float64 { return float64(ms) / float64(s.Cfg.Day.Milliseconds()) }
+
+// PerDay returns this peer's share of a job's visits a day; 0 if the job has no such budget.
+func (js *JobState) PerDay() float64 {
+	share := js.visits.share
+	if share == 0 {
+		share = 1
+	}
+	return js.Refresh.PerDay() * share
+}
+
+// Control returns the control of a job's visits by their number a day.
+func (js *JobState) Control() *fresh.Control {
+	c, budget := &js.visits.control, js.PerDay()
+	if c.Budget == 0 {
+		sums := js.Sums()
+		*c = fresh.NewControl(budget, int(sums.Scheduled))
+		if sums.Threshold != 0 {
+			c.Log = sums.Threshold
+		}
+	}
+	c.Budget = max(budget, math.SmallestNonzeroFloat32)
+	return c
+}
+
+// Share sets the share of the ring's URLs of the job that this peer schedules, and moves the
+// threshold half-way to the median of the neighbors' thresholds, as logarithms; NaN: none is known.
+func (t *JobTable) Share(js *JobState, share, median float64) {
+	js.visits.share = min(max(share, 0), 1)
+	if js.PerDay() > 0 {
+		js.Control().Follow(median)
+		t.threshold(js)
+	}
+}
+
+func (t *JobTable) threshold(js *JobState) {
+	js.SetThreshold(js.visits.control.Log)
+	t.Changed(js)
+}
+
+// Hours ends the hours of the jobs with a budget of visits, by which their thresholds move.
+func (t *JobTable) Hours() {
+	for _, js := range t.Order {
+		if t.hourEnd(js) > t.Now {
+			continue
+		}
+		js.Control().Tick()
+		js.visits.hourEnd = max(js.visits.hourEnd, t.Now-t.hour()) + t.hour()
+		t.threshold(js)
+	}
+}
+
+func (s *Step) hour() int64 { return s.Cfg.Day.Milliseconds() / 24 }
+
+// hourEnd returns the end of the job's hour; Never if its visits have no budget, or if there are
+// none.
+func (t *JobTable) hourEnd(js *JobState) int64 {
+	if js.Refresh.PerDay() == 0 {
+		return Never
+	}
+	if sums := js.Sums(); sums.Scheduled == 0 {
+		return Never
+	}
+	if js.visits.hourEnd == 0 {
+		js.visits.hourEnd = t.Now + t.hour()
+	}
+	return js.visits.hourEnd
+}
+
+// NextHour returns the next end of an hour of any job.
+func (t *JobTable) NextHour() int64 {
+	at := Never
+	for _, js := range t.Order {
+		at = min(at, t.hourEnd(js))
+	}
+	return at
+}
+
+// Page returns the schedule of a URL with an outcome, for package fresh.
+func (s *Step) Page(hj *Job, f *ondisk.Final) fresh.Page {
+	r := &f.Revisit
+	p := fresh.Page{Rate: r.Rate, Last: s.Days(int64(f.LastVisit()) * 1000), Visits: r.Visits, Misses: r.Misses, Weight: 1}
+	if spec := hj.State.Spec; spec != nil && spec.Ordered() && spec.Rank(f.URL, f.Depth) == f.Depth {
+		p.Weight = firstWeight
+	}
+	return p
+}
+
+// Due returns the Unix seconds of the next visit of a URL after one with an outcome; 0: none. The
+// first visits are spread over the time by the hash of the URL.
+func (t *JobTable) Due(hj *Job, hash uint64, f *ondisk.Final, last fresh.Outcome) uint32 {
+	js, now := hj.State, t.Days(t.Now)
+	if !js.Known || js.Refresh == 0 || ondisk.Knows(f.Outcome) < pageKnown {
+		return 0
+	}
+	p, at := t.Page(hj, f), 0.0
+	spread := 1 - float64(hash>>11)/(1<<53) // above 0, at most 1
+	switch within := js.Refresh.Within() * withinPart; {
+	case last == fresh.Gone || last == fresh.Failed && math.IsInf(within, 1):
+		at = p.Due(now, last, 0)
+	case last == fresh.Failed:
+		at = now + min(within, p.Due(now, last, 0)-now)
+	case p.Visits == 0 && !math.IsInf(within, 1):
+		at = p.Last + within*(1-spread/8)
+	case !math.IsInf(within, 1):
+		at = p.Last + within
+	default:
+		sums, means, all := js.Sums(), hj.Tally.Counters(), js.Sums()
+		host, job := means.Means(), all.Means()
+		if p.Visits == 0 {
+			p.Rate = host.Prior(&job)
+		}
+		at = min(p.Due(now, last, js.Control().Threshold()), p.Last+leastVisited*float64(max(sums.Scheduled, 1))/js.PerDay())
+		if p.Visits == 0 {
+			at = p.Last + (at-p.Last)*spread
+		}
+	}
+	seconds := at * t.Cfg.Day.Seconds()
+	return uint32(min(max(seconds, ondisk.DueAsked+1), math.MaxUint32))
+}
+
+// pageKnown is what [ondisk.Knows] returns for pages and redirects, which are fetched again.
+const pageKnown = 3
+
+// VisitsAt returns the earliest time at which a visit of a job may be granted; Never if only another
+// event can change that.
+func (a *Agenda) VisitsAt(h *Host, hj *Job) int64 {
+	at, js := hj.NextVisit(), hj.State
+	if at == Never || !a.jobs.Knows(js) || !js.State.Grants() || !a.domains.admitted(h, hj) || a.WhyOptedOut(h) != "" {
+		return Never
+	}
+	if c := hj.Tally.Counters(); c.Down != link.OutcomeNone {
+		at = max(at, c.DownUntil)
+	}
+	switch {
+	case hj.NextVisit() <= ondisk.DueAsked*1000:
+	case js.Refresh == 0:
+		return Never
+	case js.PerDay() > 0 && js.Control().Spent():
+		at = max(at, a.jobs.hourEnd(js))
+	}
+	return at
+}
+
+// firstVisit returns when the first visit of a host that is not out is due, in Unix seconds; 0: none.
+func (h *Host) firstVisit() uint32 {
+	at := Never
+	for _, hj := range h.Jobs {
+		at = min(at, hj.NextVisit())
+	}
+	if at == Never {
+		return 0
+	}
+	return max(ondisk.Seconds(at), 1)
+}
+
+// indexVisits writes the host's first visit to the index. While visits may be out, it is not moved
+// later: after a crash they are due again.
+func (t *Table) indexVisits(h *Host) {
+	at := h.firstVisit()
+	if at == h.visitAt || h.Lease != nil && h.visitAt > 0 && (at == 0 || at > h.visitAt) {
+		return
+	}
+	if h.visitAt > 0 {
+		t.Buf.Delete(ondisk.VisitsKey(h.visitAt, h.Pos))
+	}
+	if h.visitAt = at; at > 0 {
+		t.Buf.Set(ondisk.VisitsKey(at, h.Pos), []byte{ondisk.Format})
+		t.visitsAt = min(t.visitsAt, int64(at)*1000)
+	}
+}
+
+const (
+	// visitHosts is the number of hosts loaded in one step because a visit is due.
+	visitHosts = 64
+	// visitsAgain is the time in ms after which due hosts are looked for again if there were more.
+	visitsAgain = 250
+)
+
+// LoadVisits loads hosts with due visits that are not in memory, a bounded number of them.
+func (t *Table) LoadVisits() {
+	if t.visitsAt > t.Now {
+		return
+	}
+	t.Flush()
+	type first struct {
+		at  uint32
+		pos ring.Pos
+	}
+	var list []first
+	t.visitsAt = Never
+	passed := 0
+	t.Buf.Scan([]byte{ondisk.SpaceVisit}, []byte{ondisk.SpaceVisit + 1}, func(key, _ []byte) bool {
+		if len(key) != 1+4+ring.PosSize {
+			t.Buf.Fail(ondisk.ErrFormat)
+			return false
+		}
+		e := first{binary.BigEndian.Uint32(key[1:]), ring.Pos(key[5:])}
+		if due := int64(e.at) * 1000; due > t.Now {
+			t.visitsAt = due
+			return false
+		}
+		if h := t.ByPos[e.pos]; h == nil || h.visitAt != e.at {
+			list = append(list, e)
+		}
+		if passed++; len(list) == visitHosts || passed == SweepPasses {
+			t.visitsAt = t.Now + visitsAgain
+			return false
+		}
+		return true
+	})
+	for _, e := range list {
+		if h := t.At(e.pos); h == nil || h.visitAt != e.at { // of an earlier process
+			t.Buf.Delete(ondisk.VisitsKey(e.at, e.pos))
+			if h != nil {
+				t.Touched(h)
+			}
+		}
+	}
+}
+
+// NextLoad returns when hosts with due visits are loaded next.
+func (t *Table) NextLoad() int64 { return t.visitsAt }
+
+// Scan is a scan over the entries of hosts, to set the times of their visits.
+type Scan struct {
+	from, to []byte
+	job      *JobState // nil: all
+	asked    bool      // by a user: at once
+}
+
+// Scans are the scans in progress.
+type Scans struct {
+	*Step
+	jobs   *JobTable
+	hosts  *Table
+	agenda *Agenda
+	list   []*Scan
+}
+
+const (
+	// scannedAtOnce bounds the records read in one step by a scan.
+	scannedAtOnce = 512
+	maxScans      = 1024
+)
+
+// All begins a scan of a job's entries on this peer, in place of an earlier one.
+func (s *Scans) All(js *JobState) {
+	s.list = slices.DeleteFunc(s.list, func(c *Scan) bool { return c.job == js && !c.asked })
+	s.list = append(s.list, &Scan{from: []byte{ondisk.SpaceHost}, to: []byte{ondisk.SpaceHost + 1}, job: js})
+}
+
+// Host begins a scan of a host's entries, whose visits are due at once; false if there are too many
+// scans already.
+func (s *Scans) Host(pos ring.Pos) bool {
+	if len(s.list) >= maxScans {
+		return false
+	}
+	s.list = append(s.list, &Scan{from: ondisk.HostPrefix(pos, ondisk.KindEntry), to: ondisk.HostPrefix(pos, ondisk.KindEntry+1), asked: true})
+	return true
+}
+
+// Some reports whether a scan is in progress.
+func (s *Scans) Some() bool { return len(s.list) > 0 }
+
+// Begin begins the scans of jobs whose entries are not all scheduled.
+func (s *Scans) Begin() {
+	for _, js := range s.jobs.Order {
+		if js.Known && js.Refresh != 0 && !js.Schedules() && !slices.ContainsFunc(s.list, func(c *Scan) bool { return c.job == js }) {
+			s.All(js)
+		}
+	}
+}
+
+// Go continues the first scan.
+func (s *Scans) Go() {
+	if !s.Some() {
+		return
+	}
+	s.hosts.Flush()
+	c := s.list[0]
+	type found struct {
+		key   []byte
+		entry ondisk.Entry
+	}
+	var list []found
+	for n := 0; n < scannedAtOnce; {
+		var skip []byte
+		end := true
+		s.Buf.Scan(slices.Clone(c.from), c.to, func(key, value []byte) bool {
+			n++
+			end = false
+			c.from = append(append(c.from[:0], key...), 0)
+			pos := ring.Pos(key[1:])
+			switch kind := ondisk.KindOf(key); {
+			case kind != ondisk.KindEntry && key[1+ring.PosSize] < ondisk.KindEntry:
+				skip = ondisk.HostPrefix(pos, ondisk.KindEntry)
+			case kind != ondisk.KindEntry:
+				skip = ondisk.HostPrefix(pos, 0xff)
+			case c.job != nil && ondisk.JobIn(key) != c.job.ID:
+				if prefix := ondisk.JobPrefix(pos, ondisk.KindEntry, c.job.ID); string(prefix) > string(key) {
+					skip = prefix
+				} else {
+					skip = ondisk.HostPrefix(pos, 0xff)
+				}
+			default:
+				if e, err := ondisk.DecodeEntry(value); err != nil {
+					s.Buf.Fail(err)
+				} else if e.Done {
+					list = append(list, found{slices.Clone(key), e})
+				}
+			}
+			return skip == nil && n < scannedAtOnce
+		})
+		if skip != nil {
+			c.from = skip
+		}
+		if end || s.Buf.Err() != nil {
+			c.from = c.to
+			break
+		}
+	}
+	for i := range list {
+		key := list[i].key
+		hash, ok := ondisk.HashIn(key[ondisk.JobPrefixLen:])
+		if h := s.hosts.At(ring.Pos(key[1:])); ok && h != nil {
+			s.one(h, s.Book(h, s.jobs.Of(ondisk.JobIn(key))), hash, &list[i].entry.Final, c.asked)
+		}
+	}
+	if string(c.from) >= string(c.to) {
+		if s.list = s.list[1:]; c.job != nil {
+			c.job.Scheduled(c.job.Refresh)
+			s.jobs.Changed(c.job)
+		}
+	}
+}
+
+// one sets the time of the next visit of a URL.
+func (s *Scans) one(h *Host, hj *Job, hash uint64, f *ondisk.Final, asked bool) {
+	next := *f
+	switch {
+	case ondisk.Knows(f.Outcome) < pageKnown:
+		return
+	case asked:
+		next.Revisit.Due = ondisk.DueAsked
+	case f.Revisit.Due == ondisk.DueAsked:
+		return
+	default:
+		next.Revisit.Due = s.jobs.Due(hj, hash, f, fresh.Unchanged)
+	}
+	if next.Revisit.Due != f.Revisit.Due {
+		hj.Correct(hash, f, &next)
+		s.agenda.Changed(h)
+	}
+}
+
+// Asked makes a URL with an outcome due at once; false if it has none.
+func (s *Scans) Asked(h *Host, hj *Job, hash uint64) bool {
+	n, ok := hj.Entry(hash)
+	if ok = ok && n.Done && ondisk.Knows(n.Final.Outcome) >= pageKnown; ok {
+		s.one(h, hj, hash, &n.Final, true)
+	}
+	return ok
+}

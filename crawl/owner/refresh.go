@@ -1,0 +1,134 @@
+package owner
+
+import (
+	"bytes"
+	"net/http"
+
+	"github.com/apoidea/apoidea/crawl/fresh"
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/hosts"
+	"github.com/apoidea/apoidea/crawl/owner/links"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+// revisited processes the outcome of a URL that was fetched again. It counts neither as a repeated
+// fetch nor for the budgets and trap rules of new pages. An error never replaces a page. Plain: the
+// request had no condition, though the page has a validator.
+func (oc *outcomes) revisited(h *hosts.Host, hj *hosts.Job, hash uint64, plain bool, had, got *ondisk.Final, f *wire.Fetched, went links.Ahead) {
+	at := min(got.FetchedMs, oc.Now)
+	if at > 0 && had.LastVisit() >= ondisk.Seconds(at) {
+		return // a repeated report
+	}
+	oc.health(h, had.URL, got, f)
+	next := *had
+	what, since := fresh.Failed, 0.0
+	switch {
+	case f.GetStatus() == http.StatusNotModified && got.Outcome == link.OutcomeDuplicate:
+		what = fresh.Unchanged
+		next.Validated(had, got)
+		hj.NotModified()
+	case ondisk.Knows(got.Outcome) == ondisk.Knows(link.OutcomeOK):
+		changed, comparable := contentOf(had, got, f)
+		if plain && comparable {
+			h.Rec.Validators.Compared(changed && had.SameValidator(got))
+			oc.hosts.Touched(h)
+		}
+		if !bytes.Equal(had.Digest, got.Digest) || len(had.Digest) == 0 {
+			next = *got
+			next.Depth, next.Hops, next.Kind, next.Tries, next.Via, next.Revisit = had.Depth, had.Hops, had.Kind, had.Tries, had.Via, had.Revisit
+		}
+		next.Validated(had, got)
+		if changed && comparable && had.SameValidator(got) {
+			next.ETag, next.LastModified = "", "" // they lie: not used again
+		}
+		next.Revisit.Content = f.GetContent()
+		switch {
+		case !changed && comparable:
+			what = fresh.Unchanged
+		case comparable:
+			what, since = oc.changedAt(h, had, got, at)
+			next.Revisit.Changes++
+		}
+	case got.Outcome.HostWide() || got.Outcome.Retryable(got.Status):
+	default:
+		what = fresh.Gone
+	}
+	host, sums := hj.Tally.Counters(), hj.State.Sums()
+	ofHost, ofJob := host.Means(), sums.Means()
+	p := oc.Page(hj, had)
+	p = p.Visit(max(oc.Days(at), p.Last), what, since, &ofHost, &ofJob)
+	r := &next.Revisit
+	r.Rate, r.Visits, r.Misses = p.Rate, p.Visits, p.Misses
+	if what != fresh.Failed && what != fresh.Gone {
+		r.Last = ondisk.Seconds(at)
+	}
+	r.Due = 0
+	r.Due = oc.jobs.Due(hj, hash, &next, what)
+	hj.Correct(hash, had, &next)
+	if js := hj.State; what >= fresh.Changed && what <= fresh.ChangedAt && js.State != job.StateCanceled {
+		oc.emitter.Emit(h, js, &next, f, went)
+	}
+}
+
+// contentOf compares the content of a page with that of its last visit; comparable is false if
+// nothing is known of it.
+func contentOf(had, got *ondisk.Final, f *wire.Fetched) (changed, comparable bool) {
+	was, is := had.Revisit.Content, f.GetContent()
+	switch {
+	case had.Outcome == link.OutcomeRedirect || got.Outcome == link.OutcomeRedirect:
+		return had.Outcome != got.Outcome || had.Target() != got.Target(), true
+	case len(had.Digest) > 0 && bytes.Equal(had.Digest, got.Digest):
+		return false, true
+	case was != 0 && is != 0:
+		return was != is, true
+	default:
+		return true, len(had.Digest) > 0 && len(got.Digest) > 0
+	}
+}
+
+// changedAt returns when a page has changed, in days: the time that the site names is believed if
+// it lies between the visits, and if the host's validators are honest.
+func (oc *outcomes) changedAt(h *hosts.Host, had, got *ondisk.Final, at int64) (what fresh.Outcome, since float64) {
+	t, err := http.ParseTime(got.LastModified)
+	if ms := t.UnixMilli(); err == nil && ms > int64(had.LastVisit())*1000 && ms <= at && h.Rec.Validators.Believed() {
+		return fresh.ChangedAt, oc.Days(ms)
+	}
+	return fresh.Changed, 0
+}
+
+// health applies an outcome to the state of the host, and reports whether it is a timeout of this
+// URL alone.
+func (oc *outcomes) health(h *hosts.Host, url string, got *ondisk.Final, f *wire.Fetched) (hung bool) {
+	switch {
+	case got.Outcome == link.OutcomeTimeout && got.Status == link.Hung:
+		if hung = oc.hung(h, url); !hung {
+			oc.hostFailed(h, got, int64(f.GetRetryAfterMs()))
+		}
+	case got.Outcome.HostWide() || stalls(got):
+		oc.hostFailed(h, got, int64(f.GetRetryAfterMs()))
+	default:
+		h.Hangs.Answered(url)
+		oc.hostAnswered(h)
+	}
+	return hung
+}
+
+// Refresh makes a URL of a job, or with an empty one all URLs of a host, due to be fetched again, and
+// reports whether there is any. An empty job means all jobs. Part of a step.
+func (o *Owner) Refresh(host, url string) bool {
+	h := o.hosts.At(ring.PosOf(ring.HostKey(host)))
+	switch {
+	case h == nil:
+		return false
+	case url == "":
+		return o.scans.Host(h.Pos)
+	}
+	found := false
+	for _, hj := range h.Jobs {
+		found = o.scans.Asked(h, hj, link.Hash(hj.State.ID, url)) || found
+	}
+	return found
+}
