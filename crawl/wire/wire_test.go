@@ -195,6 +195,16 @@ func FuzzValidate(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(uint8(len(kinds())-1), seed)
+	if seed, err = proto.Marshal(&wire.SessionReply{Grants: []*wire.Grant{{Host: "a.example", Epoch: &wire.Epoch{Counter: 1, Peer: id}, JobIds: [][]byte{id}, Url: urls(2, "http://a.example/"), Job: []uint32{0, 0}, Revisits: []*wire.Revisit{
+		{At: 1, Etag: `"a"`, LastModified: "Tue, 01 Dec 2026 08:00:00 GMT", Digest: make([]byte, 32), Content: 7, RecordId: make([]byte, 16), FetchedMs: 1, Visits: 2},
+	}}}}); err != nil {
+		f.Fatal(err)
+	}
+	for i, m := range kinds() {
+		if _, ok := m.(*wire.SessionReply); ok {
+			f.Add(uint8(i), seed)
+		}
+	}
 	f.Fuzz(func(t *testing.T, which uint8, raw []byte) {
 		list := kinds()
 		m := list[int(which)%len(list)]
@@ -203,6 +213,9 @@ func FuzzValidate(f *testing.F) {
 		}
 		if r, ok := m.(*wire.SessionReply); ok {
 			for _, g := range r.GetGrants() {
+				for _, again := range g.GetRevisits() {
+					_ = g.GetUrl()[again.GetAt()]
+				}
 				checkSources(t, wire.SourcesOf(g, false), len(g.GetUrl()), false)
 			}
 		}

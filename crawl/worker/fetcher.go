@@ -163,7 +163,10 @@ func (f *fetcher) get(ctx context.Context, v *visits.Visit, req *fetch.Request) 
 		return v.Spend(time.Now(), addr)
 	}
 	if cookie := v.CookieField(req.URL); cookie != "" && link.Host(req.URL) == v.Lease.Host {
-		req.Header = http.Header{"Cookie": {cookie}}
+		if req.Header == nil {
+			req.Header = make(http.Header, 1)
+		}
+		req.Header.Set("Cookie", cookie)
 	}
 	w.stats.requests.Add(1)
 	req.Once = true
@@ -189,7 +192,7 @@ func (f *fetcher) fetch(ctx context.Context, v *visits.Visit) {
 	begun := time.Now()
 	room := w.pipe.BodyMemory()
 	req := &fetch.Request{
-		URL: v.Item.URL, MaxBytes: bound(&v.Item), Room: room,
+		URL: v.Item.URL, MaxBytes: bound(&v.Item), Room: room, Header: v.Item.Conditions(),
 		Cut: v.Item.MaxBytes == 0, // a body over a job's budget is not archived; one over the fetcher's limit is cut
 	}
 	resp, err := f.get(ctx, v, req)

@@ -34,7 +34,7 @@ func (w *Worker) reportsFull() bool { return w.telling.Load() >= w.cfg.Sessions.
 func (w *Worker) event(r *reports.Report, links int) {
 	f := r.Fetched
 	outcome := link.Outcome(f.GetOutcome()) // a valid link.Outcome
-	w.stats.count(outcome, int64(f.GetSize()))
+	w.stats.count(f)
 	if w.deps.Events != nil {
 		w.deps.Events(Event{
 			URL: string(f.GetUrl()), Job: job.ID(f.GetJob()), Depth: f.GetDepth(), Outcome: outcome, Status: int(f.GetStatus()),

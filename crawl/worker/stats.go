@@ -1,17 +1,19 @@
 package worker
 
 import (
+	"net/http"
 	"sync/atomic"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/visits"
 )
 
 // stats are the running counters.
 type stats struct {
-	pages, duplicates, bytes, wireBytes, errors, denied, requests atomic.Int64
-	outcomes                                                      [link.Outcomes]atomic.Int64
+	pages, duplicates, bytes, wireBytes, errors, denied, requests, revisits, notModified atomic.Int64
+	outcomes                                                                             [link.Outcomes]atomic.Int64
 }
 
 // Stats are the counters of a worker since it was created, and its current load.
@@ -25,6 +27,9 @@ type Stats struct {
 	// Errors is the number of failed outcomes, RobotsDenied that of URLs that robots.txt forbids or
 	// that it makes unreachable.
 	Errors, RobotsDenied int64
+	// Revisits is the number of outcomes of URLs that were fetched before, NotModified that of answers
+	// with status 304 to them.
+	Revisits, NotModified int64
 	// Outcomes by link.Outcome.
 	Outcomes [link.Outcomes]int64
 	// Counts are the counters of visits and leases.
@@ -57,7 +62,7 @@ func (w *Worker) Stats() Stats {
 	s := Stats{
 		Pages: c.pages.Load(), Duplicates: c.duplicates.Load(), Bytes: c.bytes.Load(), WireBytes: c.wireBytes.Load(),
 		Requests: c.requests.Load(), Errors: c.errors.Load(), RobotsDenied: c.denied.Load(), Assumed: w.pipe.Assumed(),
-		Incomplete: w.pipe.Incomplete(),
+		Incomplete: w.pipe.Incomplete(), Revisits: c.revisits.Load(), NotModified: c.notModified.Load(),
 	}
 	for i := range s.Outcomes {
 		s.Outcomes[i] = c.outcomes[i].Load()
@@ -84,8 +89,15 @@ func (w *Worker) Held() []Held {
 }
 
 // count counts an outcome.
-func (c *stats) count(o link.Outcome, size int64) {
+func (c *stats) count(f *wire.Fetched) {
+	o, size := link.Outcome(f.GetOutcome()), int64(f.GetSize()) // a valid link.Outcome
 	c.outcomes[o].Add(1)
+	if f.GetAgain() {
+		c.revisits.Add(1)
+		if o == link.OutcomeDuplicate && f.GetStatus() == http.StatusNotModified {
+			c.notModified.Add(1)
+		}
+	}
 	switch o {
 	case link.OutcomeOK:
 		c.pages.Add(1)

@@ -48,6 +48,7 @@ type testHost struct {
 	give      bool
 	tries     map[string]int
 	from      map[string]*link.Source // of URLs
+	before    map[string]*wire.Revisit
 }
 
 type testURL struct {
@@ -192,7 +193,11 @@ func (o *testOwner) grant(name string, h *testHost, n int, first bool, reply *wi
 		n = 0
 	}
 	var sources wire.SourceTable
-	for _, u := range h.pending[:n] {
+	for i, u := range h.pending[:n] {
+		if r := h.before[u.url]; r != nil {
+			r.At = uint32(i)
+			g.Revisits = append(g.Revisits, r)
+		}
 		sources.Add(h.from[u.url])
 		h.out[u.url] = u
 		g.Url = append(g.Url, []byte(u.url))

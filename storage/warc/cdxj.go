@@ -19,8 +19,10 @@ import (
 )
 
 const (
-	// mimeRevisit is the MIME type of a revisit in an index.
-	mimeRevisit = "warc/revisit"
+	// MIMERevisit is the MIME type of a revisit in an index.
+	MIMERevisit = "warc/revisit"
+	// NoDigest is the digest in an index of a record without a payload digest, as pywb writes it.
+	NoDigest = "-"
 	// maxIndexLine is the maximum length of a line that is read, in bytes.
 	maxIndexLine = 1 << 20
 )
@@ -28,8 +30,11 @@ const (
 // entryOf returns the index entry of an exchange.
 func entryOf(x *Exchange, date time.Time) Entry {
 	e := Entry{
-		URL: x.URL, Digest: "sha256:" + hex.EncodeToString(x.PayloadDigest[:]), Date: date, MIME: mimeRevisit,
+		URL: x.URL, Digest: "sha256:" + hex.EncodeToString(x.PayloadDigest[:]), Date: date, MIME: MIMERevisit,
 		Status: statusOf(x.ResponseHead), Provenance: provenanceOf(x.Fields),
+	}
+	if x.NotModified {
+		e.Digest = NoDigest
 	}
 	e.Details = detailsOf(x.ResponseHead)
 	if x.RevisitOf == nil {
@@ -158,7 +163,7 @@ func Index(r io.Reader, name string, found func(e Entry, at Ref)) ([]byte, error
 
 // Entry is the index entry of a response or revisit.
 type Entry struct {
-	URL, Digest  string    // of the page, and of its body as sha256: and hex
+	URL, Digest  string    // of the page, and of its body as sha256: and hex; or NoDigest
 	Date         time.Time // of the record
 	MIME, Status string    // MIME has no parameters; "warc/revisit" for a revisit
 	RecordID     string    // without angle brackets
@@ -180,7 +185,10 @@ func (r *Record) entry(look func(head []byte, body io.Reader)) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Entry{URL: r.TargetURI, Digest: r.Get("WARC-Payload-Digest"), Date: r.Date, MIME: mimeRevisit, Status: statusOf(head), RecordID: r.ID, Details: detailsOf(head)}
+	e := &Entry{URL: r.TargetURI, Digest: r.Get("WARC-Payload-Digest"), Date: r.Date, MIME: MIMERevisit, Status: statusOf(head), RecordID: r.ID, Details: detailsOf(head)}
+	if r.Type == TypeRevisit && e.Digest == "" {
+		e.Digest = NoDigest
+	}
 	if r.Type == TypeResponse {
 		e.MIME, e.Truncated = mimeOf(head), r.Get("WARC-Truncated")
 		if look != nil {
@@ -289,11 +297,12 @@ func ScanIndex(r io.Reader, each func(l *IndexLine) error) error {
 }
 
 // lineObject has the values of the JSON object of a line, by lineKeys.
-type lineObject [17]string
+type lineObject [20]string
 
 var lineKeys = map[string]int{
 	"url": 0, "mime": 1, "status": 2, "digest": 3, "length": 4, "offset": 5, "filename": 6, "job": 7, "outcome": 8, "via": 9, "hops": 10, "seed": 11,
 	"charset": 12, "redirect": 13, "truncated": 14, "ms": 15, "depth": 16,
+	"visit": 17, "change": 18, "before": 19,
 }
 
 // unmarshal reads any object; values that are not strings are left out.
@@ -368,7 +377,7 @@ func parseLine(line string) (IndexLine, bool) {
 	return IndexLine{
 		URL: o[0], MIME: o[1], Status: o[2], Digest: o[3], Date: date, Offset: offset, Length: length, File: o[6], Key: key,
 		Details:    Details{Charset: o[12], Redirect: o[13], Truncated: o[14]},
-		Provenance: Provenance{Job: o[7], Outcome: o[8], Via: o[9], HopPath: o[10], Seed: o[11], FetchMs: o[15], Depth: o[16]},
+		Provenance: Provenance{Job: o[7], Outcome: o[8], Via: o[9], HopPath: o[10], Seed: o[11], FetchMs: o[15], Depth: o[16], Visit: o[17], Change: o[18], Before: o[19]},
 	}, true
 }
 

@@ -142,19 +142,24 @@ func (e *Encoder) response(s *scratch, m *Members, x *Exchange, date time.Time) 
 	if x.Protocol != "" {
 		s.field("WARC-Protocol", x.Protocol)
 	}
-	s.digestField("WARC-Payload-Digest", x.PayloadDigest[:])
-	if x.RevisitOf != nil {
-		s.revisit(x.RevisitOf)
+	if !x.NotModified {
+		s.digestField("WARC-Payload-Digest", x.PayloadDigest[:])
+	}
+	switch {
+	case x.NotModified:
+		s.revisit(x.RevisitOf, ProfileNotModified)
+	case x.RevisitOf != nil:
+		s.revisit(x.RevisitOf, ProfileIdenticalDigest)
 		s.field("WARC-Truncated", TruncatedLength) // the payload is left out (WARC 1.1, 6.7.2)
-	} else if x.Truncated != "" {
+	case x.Truncated != "":
 		s.field("WARC-Truncated", x.Truncated)
 	}
 	s.field("Content-Type", contentTypeResponse)
 	s.finish(m, s.packs, x.ResponseHead, body)
 }
 
-func (s *scratch) revisit(of *Original) {
-	s.field("WARC-Profile", ProfileIdenticalDigest)
+func (s *scratch) revisit(of *Original, profile string) {
+	s.field("WARC-Profile", profile)
 	if of.RecordID != (ID{}) {
 		s.idField("WARC-Refers-To", of.RecordID)
 	}

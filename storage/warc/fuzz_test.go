@@ -21,6 +21,7 @@ func FuzzParseIndex(f *testing.F) {
 	f.Add(indexOf(f, 6))
 	f.Add([]byte(`example,a)/ 20260301123045 {"url":"http://a.example/","length":"9223372036854775807","offset":"1"}` + "\n"))
 	f.Add([]byte(`example,a)/ 20260301123045 {"url":"http://a.example/","length":"7","offset":"9223372036854775807"}` + "\n"))
+	f.Add([]byte(`example,a)/ 20260301123045 {"url":"http://a.example/","mime":"warc/revisit","digest":"-","length":"7","offset":"9","visit":"1","change":"not-modified","before":"sha256:00"}` + "\n"))
 	f.Add([]byte("\n{}\n  {\n20260229000000\n20240229235959\n"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		lines, err := ParseIndex(bytes.NewReader(raw))

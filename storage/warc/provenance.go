@@ -15,6 +15,9 @@ type Provenance struct {
 	Seed    string // URL
 	FetchMs string // duration of the fetch in milliseconds
 	Depth   string // links from a seed, in decimal
+	Visit   string // number of the visit after the first fetch, in decimal; empty at the first
+	Change  string // what that visit found: not-modified, same, body, text or unknown
+	Before  string // digest of the body before it, in the form of Entry.Digest
 }
 
 // maxProvenance limits the bytes of a metadata record that are read for its provenance, which comes
@@ -27,7 +30,7 @@ type provenanceField struct {
 	value     *string
 }
 
-func (p *Provenance) fields() [7]provenanceField {
+func (p *Provenance) fields() [10]provenanceField {
 	return [...]provenanceField{
 		{"job", "job", &p.Job},
 		{"outcome", "outcome", &p.Outcome},
@@ -36,6 +39,9 @@ func (p *Provenance) fields() [7]provenanceField {
 		{"seed", "seed", &p.Seed},
 		{"fetchTimeMs", "ms", &p.FetchMs},
 		{"depth", "depth", &p.Depth},
+		{"visit", "visit", &p.Visit},
+		{"change", "change", &p.Change},
+		{"before", "before", &p.Before},
 	}
 }
 

@@ -35,6 +35,8 @@ const (
 	version = "WARC/1.1"
 	// ProfileIdenticalDigest is the profile of a revisit with the same body as its original.
 	ProfileIdenticalDigest = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+	// ProfileNotModified is the profile of a revisit whose server answered with status 304 (6.7.3).
+	ProfileNotModified = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 
 	// TruncatedLength marks a record whose body reached a size limit (WARC 1.1, 5.13).
 	TruncatedLength = "length"
@@ -72,6 +74,9 @@ type Exchange struct {
 	// RevisitOf is the earlier record of the same body, which makes this a revisit. Nil makes it a
 	// response.
 	RevisitOf *Original
+	// NotModified: the response has status 304, and RevisitOf is the record of the last visit. Body and
+	// PayloadDigest are not used.
+	NotModified bool
 
 	// Outlinks are the links found in the body, canonical, without duplicates.
 	Outlinks []string
@@ -167,6 +172,8 @@ func (x *Exchange) check() error {
 		return fmt.Errorf("%w: %s: response head is incomplete", ErrExchange, x.URL)
 	case hasControl(x.IP) || hasControl(x.Protocol) || hasControl(x.Truncated):
 		return fmt.Errorf("%w: %s: control character in a field", ErrExchange, x.URL)
+	case x.NotModified && x.RevisitOf == nil:
+		return fmt.Errorf("%w: %s: NotModified without RevisitOf", ErrExchange, x.URL)
 	case x.RevisitOf != nil && hasControl(x.RevisitOf.URL):
 		return fmt.Errorf("%w: %s: control character in RevisitOf", ErrExchange, x.URL)
 	}

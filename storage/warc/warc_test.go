@@ -171,6 +171,47 @@ func checkRevisit(t *testing.T, rec readRecord, of *Exchange, first, ref Ref) {
 	}
 }
 
+// TestNotModified checks the record and the index line of an answer with status 304.
+func TestNotModified(t *testing.T) {
+	first := page(1, 100)
+	x := page(2, 0)
+	x.URL, x.ResponseHead, x.Body, x.NotModified = first.URL, []byte("HTTP/1.1 304 Not Modified\r\nContent-Type: text/html\r\nEtag: a\r\n\r\n"), nil, true
+	x.RevisitOf = &Original{URL: first.URL, Date: first.Date, RecordID: newID()}
+	x.Fields = []Field{{"visit", "3"}, {"change", "not-modified"}, {"before", "sha256:00ff"}}
+	m, err := NewEncoder(None).Exchange(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := NewReader(bytes.NewReader(m.data), true).Next()
+	if err != nil || rec.Type != TypeRevisit {
+		t.Fatalf("%+v, %v", rec, err)
+	}
+	block, err := io.ReadAll(rec)
+	if err != nil || !bytes.Equal(block, x.ResponseHead) {
+		t.Errorf("block %q, %v", block, err)
+	}
+	for name, want := range map[string]string{
+		"WARC-Profile": "http://netpreserve.org/warc/1.1/revisit/server-not-modified", "WARC-Refers-To": "<" + x.RevisitOf.RecordID.String() + ">",
+		"WARC-Refers-To-Target-URI": first.URL, "WARC-Refers-To-Date": "2026-03-01T12:30:46.678Z", "WARC-Payload-Digest": "", "WARC-Truncated": "",
+	} {
+		if got := rec.Get(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	written := append(appendPlace(slices.Clone(m.index), 0, "a.warc"), m.tail...)
+	index, err := Index(bytes.NewReader(m.data), "a.warc", func(Entry, Ref) { t.Error("a revisit is a body") })
+	if err != nil || !bytes.Equal(index, written) {
+		t.Errorf("index %q, written %q, %v", index, written, err)
+	}
+	lines, err := ParseIndex(bytes.NewReader(index))
+	if err != nil || len(lines) != 1 {
+		t.Fatalf("%d lines, %v", len(lines), err)
+	}
+	if l := lines[0]; l.Digest != NoDigest || l.MIME != MIMERevisit || l.Status != "304" || l.Visit != "3" || l.Change != "not-modified" || l.Before != "sha256:00ff" {
+		t.Errorf("%+v", l)
+	}
+}
+
 func TestRefuses(t *testing.T) {
 	e := NewEncoder(Gzip)
 	for name, spoil := range map[string]func(*Exchange){
@@ -179,6 +220,7 @@ func TestRefuses(t *testing.T) {
 		"line break in protocol": func(x *Exchange) { x.Protocol = "h2\n" },
 		"no response head":       func(x *Exchange) { x.ResponseHead = nil },
 		"endless response head":  func(x *Exchange) { x.ResponseHead = []byte("HTTP/1.1 200 OK\r\n") },
+		"304 of no record":       func(x *Exchange) { x.NotModified = true },
 		"line break in original": func(x *Exchange) { x.RevisitOf = &Original{URL: "a\r\nb"} },
 	} {
 		x := page(1, 10)

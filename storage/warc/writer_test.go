@@ -75,7 +75,7 @@ func checkIndex(t testing.TB, dir string) int {
 			t.Fatalf("%s: record of %d bytes, %v", line, rec.Length, err)
 		}
 		if rec.TargetURI != entry.URL || SURT(entry.URL) != parts[0] || rec.Date.Format("20060102150405") != parts[1] ||
-			rec.Get("WARC-Payload-Digest") != entry.Digest || (entry.Mime == mimeRevisit) != (rec.Type == TypeRevisit) {
+			rec.Get("WARC-Payload-Digest") != entry.Digest || (entry.Mime == MIMERevisit) != (rec.Type == TypeRevisit) {
 			t.Errorf("%s is not of %+v", line, rec)
 		}
 	}

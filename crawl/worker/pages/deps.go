@@ -91,7 +91,27 @@ type Exchange struct {
 	Via, HopPath, Seed string
 	Job                job.ID // that requested the URL
 	Outcome            string // as in exports of URLs
+	// Visit is the number of this visit after the first fetch, Change what it found, and Before the
+	// SHA-256 of the body before; 0, empty and nil for the first fetch.
+	Visit  uint32
+	Change Change
+	Before []byte
 }
+
+// Change is what a visit after the first fetch found.
+type Change string
+
+// The changes.
+const (
+	// NotModified: the server answered with status 304; RevisitOf is the record that it refers to.
+	NotModified Change = "not-modified"
+	SameBody    Change = "same"
+	// OtherBody: the same text and links.
+	OtherBody Change = "body"
+	OtherText Change = "text" // or other links
+	// UnknownChange: the body before is unknown, or this answer is no complete page.
+	UnknownChange Change = "unknown"
+)
 
 // LinkCounts are the numbers of links of an archived page by kind, from which repair reconstructs
 // the followed links.

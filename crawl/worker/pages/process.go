@@ -1,13 +1,19 @@
 package pages
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 	"unicode/utf8"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/apoidea/apoidea/crawl/extract"
 	"github.com/apoidea/apoidea/crawl/fetch"
@@ -44,16 +50,59 @@ func (l *Pipeline) read(x *extract.Extractor, p *Page) {
 	if err != nil {
 		l.deps.Log.Debug("links not extracted", "url", p.item.URL, "err", err)
 	}
+	p.content = contentOf(&p.found, p.digest, len(p.resp.Body))
 	p.asked = len(p.resp.Body) > 0 && !p.found.NoIndex && p.resp.Truncated == "" // a truncated body is not claimed
 }
 
 func good(status int) bool { return status >= 200 && status <= 299 }
 
+// contentOf returns the digest of the text and the set of links of an HTML document, and of other
+// media types the start of the body's digest; 0 without a body. All peers must compute the same.
+func contentOf(found *extract.Page, body [32]byte, size int) uint64 {
+	switch {
+	case size == 0:
+		return 0
+	case found.Text == 0:
+		return max(binary.BigEndian.Uint64(body[:]), 1)
+	}
+	sum := found.Text
+	for i := range found.Links {
+		sum += xxhash.Sum64String(found.Links[i].URL)
+	}
+	return max(sum, 1)
+}
+
+// compare returns what a visit after the first fetch found.
+func (p *Page) compare() Change {
+	before := p.item.Revisit
+	switch {
+	case before == nil:
+		return ""
+	case p.resp.Status == http.StatusNotModified && len(p.item.Conditions()) > 0:
+		return NotModified
+	case !good(p.resp.Status) || p.resp.Truncated != "" || p.found.NoIndex || len(before.GetDigest()) == 0:
+		return UnknownChange
+	case bytes.Equal(p.digest[:], before.GetDigest()):
+		return SameBody
+	case p.content != 0 && p.content == before.GetContent():
+		return OtherBody
+	default:
+		return OtherText
+	}
+}
+
 // finish runs the second step, when the claim is answered: archive and report.
 func (l *Pipeline) finish(f *reports.Follower, p *Page) {
+	p.change = p.compare()
 	outcome, links := p.outcome(l.cfg.DuplicatesDrop)
 	var revisit *Original
-	if p.known() {
+	switch before := p.item.Revisit; {
+	case p.change == NotModified:
+		revisit = &Original{URL: p.item.URL, RecordID: recordURN(before.GetRecordId())}
+		if ms := before.GetFetchedMs(); ms > 0 {
+			revisit.Date = time.UnixMilli(ms)
+		}
+	case p.known():
 		revisit = &p.answer.Original
 	}
 	if t := p.resp.Truncated; t != "" && t != fetch.TruncatedLength {
@@ -70,6 +119,9 @@ func (l *Pipeline) finish(f *reports.Follower, p *Page) {
 			return // not reported, and so fetched again
 		}
 	}
+	if p.change == SameBody || p.change == OtherBody {
+		links = nil // reported at an earlier visit
+	}
 	l.worker.Report(p.report(f, outcome, links, recordID), len(p.found.Links))
 	l.done(p)
 }
@@ -77,11 +129,13 @@ func (l *Pipeline) finish(f *reports.Follower, p *Page) {
 // outcome returns the outcome of a URL that was answered, and which links are followed.
 func (p *Page) outcome(drop bool) (link.Outcome, []link.Link) {
 	switch status := p.resp.Status; {
+	case p.change == NotModified:
+		return link.OutcomeDuplicate, nil
 	case good(status) && p.resp.Truncated == fetch.TruncatedLength:
 		return link.OutcomeTooLarge, p.found.Links // of the retained part
 	case good(status) && p.found.NoIndex:
 		return link.OutcomeNoIndex, p.found.Links
-	case good(status) && p.known() && p.answer.Original.URL == p.item.URL:
+	case good(status) && p.known() && p.answer.Original.URL == p.item.URL && p.change != SameBody:
 		return link.OutcomeOK, p.found.Links // its own earlier record, whose report was lost
 	case good(status) && p.known() && drop:
 		return link.OutcomeDuplicate, nil
@@ -118,7 +172,10 @@ func (p *Page) exchange(outcome link.Outcome, revisit *Original, followed []link
 		URL: p.item.URL, Date: p.resp.Start, Protocol: strings.ToLower(p.resp.Proto), RequestHead: p.resp.RequestHead,
 		ResponseHead: p.resp.ResponseHead, Body: p.resp.Body, Digest: p.digest, RevisitOf: revisit, Outlinks: p.urls, Links: counts,
 		Depth: p.item.Depth, Hops: p.item.Hops, Duration: p.resp.Duration, Truncated: p.resp.Truncated,
-		Job: p.item.Job.ID, Outcome: outcome.String(),
+		Job: p.item.Job.ID, Outcome: outcome.String(), Change: p.change,
+	}
+	if before := p.item.Revisit; before != nil {
+		x.Visit, x.Before = before.GetVisits()+1, before.GetDigest()
 	}
 	x.Via, x.HopPath, x.Seed = link.Provenance(p.item.Source, p.item.URL, p.item.Kind, p.item.Depth, p.item.Hops)
 	if x.Protocol == "http/2.0" {
@@ -156,8 +213,12 @@ func (p *Page) report(f *reports.Follower, outcome link.Outcome, links []link.Li
 	m.RetryAfterMs = session.OwnerMilliseconds(p.pause)
 	m.Etag, m.LastModified = short(p.resp.Header.Get("Etag")), short(p.resp.Header.Get("Last-Modified"))
 	m.Mime = short(extract.MediaType(extract.ContentType(p.resp.Header)))
-	m.Text, m.Masked = p.found.Text, p.found.Masked
-	if outcome.Fetched() {
+	m.Text, m.Masked, m.Content = p.found.Text, p.found.Masked, p.content
+	switch before := p.item.Revisit; {
+	case p.change == NotModified:
+		m.Digest, m.Content, m.RecordId = before.GetDigest(), before.GetContent(), recordUUID(recordID)
+		m.Etag, m.LastModified = cmp.Or(m.GetEtag(), before.GetEtag()), cmp.Or(m.GetLastModified(), before.GetLastModified())
+	case outcome.Fetched():
 		m.Digest = append(make([]byte, 0, len(p.digest)), p.digest[:]...)
 		m.RecordId = recordUUID(recordID)
 		if p.resp.Truncated != "" {
@@ -166,6 +227,9 @@ func (p *Page) report(f *reports.Follower, outcome link.Outcome, links []link.Li
 		if p.asked && !p.known() && recordID != "" {
 			r.Archived = &reports.Confirmation{Digest: p.digest, URL: p.item.URL, RecordID: recordID, Date: p.resp.Start}
 		}
+	}
+	if p.resp.Status == http.StatusNotModified && p.change != NotModified {
+		m.Detail = "status 304 without a condition"
 	}
 	if outcome == link.OutcomeTooLarge {
 		m.RecordId = recordUUID(recordID)
@@ -210,6 +274,14 @@ func short(value string) string {
 		return ""
 	}
 	return value
+}
+
+// recordURN returns what recordUUID parses; empty if id has not 16 bytes.
+func recordURN(id []byte) string {
+	if len(id) != 16 {
+		return ""
+	}
+	return fmt.Sprintf("urn:uuid:%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
 // recordUUID parses the 16 bytes of urn:uuid:...; nil if invalid.

@@ -6,8 +6,11 @@
 package reports
 
 import (
+	"net/http"
 	"strings"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
@@ -34,12 +37,28 @@ type Item struct {
 	MaxBytes int64
 	// Source is the page that led to it; nil: none, or unknown.
 	Source *link.Source
+	// Revisit is what its owner has stored of the last visit; nil: it was not fetched before.
+	Revisit *wire.Revisit
 	// Weight is its size in memory with that of its source, unless another URL has it.
 	Weight int
 	// Serial increases with each URL granted: its age.
 	Serial uint64
 	// Rank is its rank in the order of its job (job.Spec.Rank).
 	Rank uint32
+}
+
+// Conditions are the fields that make the request of a Revisit conditional (RFC 9110, section
+// 13.1), without values that no field may have; nil if there are none.
+func (it *Item) Conditions() (fields http.Header) {
+	for name, value := range map[string]string{"If-None-Match": it.Revisit.GetEtag(), "If-Modified-Since": it.Revisit.GetLastModified()} {
+		if value != "" && httpguts.ValidHeaderFieldValue(value) {
+			if fields == nil {
+				fields = make(http.Header, 2)
+			}
+			fields.Set(name, value)
+		}
+	}
+	return fields
 }
 
 // Report is an outcome in transit to its owner.
@@ -77,6 +96,7 @@ func Of(l *session.Lease, f *wire.Fetched) *Report {
 func New(l *session.Lease, it *Item, outcome link.Outcome) *Report {
 	return Of(l, &wire.Fetched{
 		Job: it.Job.ID[:], Url: []byte(it.URL), Depth: it.Depth, Hops: uint32(it.Hops), Kind: uint32(it.Kind), Outcome: uint32(outcome),
+		Again: it.Revisit != nil,
 	})
 }
 

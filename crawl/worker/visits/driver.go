@@ -95,9 +95,14 @@ func (m hands) learnAddrs(h *host, g *wire.Grant) {
 func (m hands) Take(l *session.Lease, g *wire.Grant) int {
 	items := make([]reports.Item, 0, len(g.GetUrl()))
 	sources := wire.SourcesOf(g, false)
+	again := make(map[int]*wire.Revisit, len(g.GetRevisits()))
+	for _, r := range g.GetRevisits() {
+		again[int(r.GetAt())] = r
+	}
 	for u := range session.URLs(g) {
 		items = append(items, reports.Item{
 			Job: m.Job(u.Job), URL: u.URL, Depth: u.Depth, Hops: u.Hops, Kind: u.Kind, Tries: u.Tries, MaxBytes: u.MaxBytes, Source: sources.Of(u.Index),
+			Revisit: again[u.Index],
 		})
 	}
 	if len(items) > 0 {

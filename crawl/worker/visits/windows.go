@@ -1,6 +1,8 @@
 package visits
 
 import (
+	"google.golang.org/protobuf/proto"
+
 	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
@@ -15,6 +17,9 @@ type windows struct {
 	serial   uint64 // of URLs
 }
 
+// revisitBytes is the size of a Revisit in memory beyond its encoding.
+const revisitBytes = 192
+
 // push adds URLs to a host's window.
 func (ws *windows) push(h *host, items []reports.Item) {
 	var last *link.Source
@@ -22,6 +27,9 @@ func (ws *windows) push(h *host, items []reports.Item) {
 		if items[i].Weight = len(items[i].URL); items[i].Source != last {
 			last = items[i].Source
 			items[i].Weight += last.Len()
+		}
+		if items[i].Revisit != nil {
+			items[i].Weight += revisitBytes + proto.Size(items[i].Revisit)
 		}
 		ws.serial++
 		items[i].Serial, items[i].Rank = ws.serial, items[i].Depth

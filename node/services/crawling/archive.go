@@ -3,6 +3,7 @@ package crawling
 import (
 	"bufio"
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -45,7 +46,14 @@ func openArchive(dir string, cfg warc.Config, bodies *Bodies) (*archive, error) 
 func (a *archive) Save(x *pages.Exchange) (recordID string, err error) {
 	e := warc.Exchange{
 		URL: x.URL, Date: x.Date, IP: x.IP, Protocol: x.Protocol, Request: x.RequestHead, ResponseHead: x.ResponseHead, Body: x.Body,
-		PayloadDigest: x.Digest, Truncated: string(x.Truncated), Outlinks: x.Outlinks,
+		PayloadDigest: x.Digest, Truncated: string(x.Truncated), Outlinks: x.Outlinks, NotModified: x.Change == pages.NotModified,
+	}
+	visit, before := "", ""
+	if x.Visit > 0 {
+		visit = strconv.FormatUint(uint64(x.Visit), 10)
+	}
+	if len(x.Before) > 0 {
+		before = "sha256:" + hex.EncodeToString(x.Before)
 	}
 	for _, f := range [...]warc.Field{
 		{Name: "via", Value: x.Via},
@@ -55,6 +63,9 @@ func (a *archive) Save(x *pages.Exchange) (recordID string, err error) {
 		{Name: "outcome", Value: x.Outcome},
 		{Name: DepthField, Value: strconv.FormatUint(uint64(x.Depth), 10)},
 		{Name: "fetchTimeMs", Value: strconv.FormatInt(x.Duration.Milliseconds(), 10)},
+		{Name: "visit", Value: visit},
+		{Name: "change", Value: string(x.Change)},
+		{Name: "before", Value: before},
 	} {
 		if f.Value != "" && !strings.ContainsFunc(f.Value, unicode.IsControl) { // what an owner sent may be anything
 			e.Fields = append(e.Fields, f)

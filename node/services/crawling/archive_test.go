@@ -3,6 +3,7 @@ package crawling
 import (
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -51,6 +52,43 @@ func TestProvenanceInArchive(t *testing.T) {
 		if i >= len(want) || !strings.HasPrefix(got, want[i]) {
 			t.Errorf("metadata %d is %q", i, got)
 		}
+	}
+}
+
+// TestRevisitInArchive checks what the archive has of visits after the first fetch.
+func TestRevisitInArchive(t *testing.T) {
+	dir := t.TempDir()
+	a, err := openArchive(dir, warc.Config{Compression: warc.None}, NewBodies(BodiesDeps{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := sha256.Sum256([]byte("x"))
+	of := &pages.Original{URL: "http://a.example/", RecordID: "urn:uuid:00010203-0405-4607-8809-0a0b0c0d0e0f", Date: time.Unix(8, 0)}
+	for _, x := range []*pages.Exchange{
+		{ResponseHead: []byte("HTTP/1.1 200 OK\r\n\r\n"), Body: []byte("x"), Digest: body},
+		{ResponseHead: []byte("HTTP/1.1 304 Not Modified\r\n\r\n"), Digest: sha256.Sum256(nil), RevisitOf: of, Visit: 1, Change: pages.NotModified, Before: body[:]},
+		{ResponseHead: []byte("HTTP/1.1 200 OK\r\n\r\n"), Body: []byte("y"), Digest: sha256.Sum256([]byte("y")), Visit: 2, Change: pages.UnknownChange},
+	} {
+		x.URL, x.Date, x.Outcome = "http://a.example/", time.Unix(9, 0), "ok"
+		if _, err := a.Save(x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if bodies := a.bodies.take(); len(bodies) != 2 {
+		t.Errorf("%d bodies, want 2: a 304 has none", len(bodies))
+	}
+	if err := a.writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i, fields := range []string{"", fmt.Sprintf("visit: 1\r\nchange: not-modified\r\nbefore: sha256:%x\r\n", body), "visit: 2\r\nchange: unknown\r\n"} {
+		if got := metadata(t, dir)[i]; !strings.HasSuffix(got, "fetchTimeMs: 0\r\n"+fields) {
+			t.Errorf("metadata %d is %q, want %q at its end", i, got, fields)
+		}
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "*.warc"))
+	raw, err := os.ReadFile(files[0])
+	if err != nil || strings.Count(string(raw), "WARC-Profile: "+warc.ProfileNotModified) != 1 || strings.Count(string(raw), "WARC-Refers-To: <"+of.RecordID+">") != 1 {
+		t.Errorf("archive %q, %v", raw, err)
 	}
 }
 
