@@ -47,6 +47,7 @@ func newExport(g *globals) *cobra.Command {
     crawllog  the twelve columns of Heritrix' crawl.log, one line per URL, sorted by the end of the fetch
     parquet   tables for DuckDB, Spark or pandas, in a directory: --tables urls,links,hosts
     text      one JSON document per page: URL, time, title, language, text, main text, digest, SimHash, record and job
+    changes   one JSON document for each visit after the first fetch that found another body, text or link, sorted by time; with --all every such visit
     wet       the plain text of pages as WARC conversion records, as Common Crawl's WET files
 
 parquet has a row for each record of the archives in DIR/crawl=JOB/subset=warc, non200responses or robotstxt, with the columns of Common Crawl's index and more,
@@ -78,6 +79,7 @@ Without a running peer the data directory is read directly.`,
   apoidea export parquet --ring --tables urls,links,hosts -o results
   apoidea export text --ring --no-main-text -o pages.ndjson
   apoidea export wet --mime text/html -o crawl.warc.wet.gz
+  apoidea export changes --since 24h > changes.ndjson
   apoidea export urls --status 4xx --status 5xx --since 7d > errors.ndjson
   apoidea export wacz --host '*.example.org' --path '/news/*' --mime text/html -o news.wacz`,
 		Args:      exactly("one of " + strings.Join(export.Kinds(), ", ")),
@@ -92,6 +94,7 @@ Without a running peer the data directory is read directly.`,
 	cmd.Flags().BoolVar(&o.asked.Ring, "ring", false, "export from all reachable members and their workers")
 	cmd.Flags().BoolVar(&o.asked.Force, "force", false, "replace an existing FILE")
 	cmd.Flags().StringSliceVar(&o.asked.Tables, "tables", nil, "tables of parquet, separated by commas: "+strings.Join(export.Tables(), ", ")+"; default urls")
+	cmd.Flags().BoolVar(&o.asked.All, "all", false, "changes with the visits that found none")
 	cmd.Flags().BoolVar(&o.asked.NoMainText, "no-main-text", false, "text without the main text of pages, several times faster")
 	filter := &o.asked.Filter
 	for _, f := range []struct {
@@ -269,7 +272,7 @@ func (o *exportOptions) print(r *export.Report, toFile bool, out, errOut io.Writ
 		fmt.Fprintln(o.hints(errOut), "no URL owned by this peer has an outcome; --ring exports the URLs of all members")
 	}
 	if toFile || o.json {
-		text := words.Singular(fmt.Sprintf("%s: %d %s, %s", r.Output, r.Records, cmp.Or(map[string]string{export.Links: "links", export.URLs: "URLs", export.CrawlLog: "URLs", export.Parquet: "rows", export.TextLines: "pages"}[r.What], "records"), words.Bytes(r.Bytes)))
+		text := words.Singular(fmt.Sprintf("%s: %d %s, %s", r.Output, r.Records, cmp.Or(map[string]string{export.Links: "links", export.URLs: "URLs", export.CrawlLog: "URLs", export.Parquet: "rows", export.TextLines: "pages", export.Changes: "changes"}[r.What], "records"), words.Bytes(r.Bytes)))
 		if r.Peers > 0 {
 			text += ", of " + words.Counted(int64(r.Peers), "peer")
 		}

@@ -177,6 +177,51 @@ func TestProvenanceIsRestored(t *testing.T) {
 	}
 }
 
+// TestRevisitsAreNoOutcomes checks that a repair without the database restores a page from the record
+// that has its body, and nothing from answers with status 304.
+func TestRevisitsAreNoOutcomes(t *testing.T) {
+	dir := crawled(t)
+	archive, err := warc.Open(filepath.Join(dir, "archive"), warc.Config{Peer: "me"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const lost = "http://h0.example/lost"
+	for _, url := range []string{urlOf(0), lost} {
+		m, err := warc.NewEncoder(warc.Gzip).Exchange(&warc.Exchange{
+			URL: url, Date: time.UnixMilli(1_800_000_000_000), ResponseHead: []byte("HTTP/1.1 304 Not Modified\r\nLocation: /no\r\n\r\n"), NotModified: true,
+			RevisitOf: &warc.Original{URL: url, Date: time.UnixMilli(1_700_000_000_000)}, Fields: append(provenance(0), warc.Field{Name: "change", Value: "not-modified"}),
+		})
+		if err == nil {
+			_, err = archive.Append(m)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Check(t.Context(), dir, noProgress); err != nil || !r.OK || r.Exchanges != sitePages+2 {
+		t.Errorf("check: %+v, %v", r, err)
+	}
+	remove(t, filepath.Join(dir, "db"))
+	if r, err := Run(t.Context(), dir, noProgress, false); err != nil || r.Restored != sitePages {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	store, err := storage.Open(filepath.Join(dir, "db"), storage.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if _, err := ondisk.URLsIn(store.Keyspace(storage.KeyspaceHosts), nil, 1<<20, func(_ job.ID, f *ondisk.Final) {
+		if f.URL == lost || f.URL == urlOf(0) && (f.Outcome != link.OutcomeOK || f.Status != 200 || f.FetchedMs != 1_700_000_000_000 || len(f.Digest) == 0) {
+			t.Errorf("restored %+v", f)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // fates are how many URLs are done and how many wait.
 func fates(t *testing.T, dir string) (done, waiting int) {
 	t.Helper()

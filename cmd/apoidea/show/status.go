@@ -32,6 +32,9 @@ func Status(out io.Writer, s *control.Status, ring bool) error {
 	}
 	if !ring {
 		own := words.Counted(s.OwnPages, "page") + ", " + words.Bytes(s.OwnBytes) + " since start"
+		if s.OwnRevisits > 0 {
+			own += fmt.Sprintf("; %s, %d not modified", words.Counted(s.OwnRevisits, "revisit"), s.OwnNotModified)
+		}
 		rows = slices.Insert(rows, 5, []string{"fetched here", own})
 	}
 	if s.Reached != "" && !ring {

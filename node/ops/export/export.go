@@ -30,6 +30,8 @@ const (
 	// TextLines and WET are the text of pages, as lines of JSON and as WARC conversion records.
 	TextLines = "text"
 	WET       = "wet"
+	// Changes has what visits after the first fetch found.
+	Changes = "changes"
 )
 
 // Kinds lists them.
@@ -48,6 +50,8 @@ type Options struct {
 	Tables []string
 	// NoMainText leaves the main text out of a TextLines export, which takes most of its time.
 	NoMainText bool
+	// All includes the visits that found no change in Changes.
+	All bool
 	// Output is the file to create, a directory for Parquet. If empty, Stream is written.
 	Output string
 	Stream io.Writer // used without an Output
@@ -175,6 +179,9 @@ func Run(ctx context.Context, src control.Results, o Options) (*Report, error) {
 	}
 	if o.NoMainText && o.What != TextLines {
 		return nil, control.Usage("--no-main-text is for export " + TextLines)
+	}
+	if o.All && o.What != Changes {
+		return nil, control.Usage("--all is for export " + Changes)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -304,8 +311,8 @@ func (e *exporter) gather(ctx context.Context, found *control.Archives) error {
 func (e *exporter) file(ctx context.Context, s *source) error {
 	if strings.HasSuffix(s.file.Name, warc.MovedIndex) {
 		e.report.Files--
-		if e.tables != nil {
-			return e.tables.file(ctx, s)
+		if e.What == Parquet || e.What == Changes {
+			return kinds[e.What].file(ctx, e, s)
 		}
 		e.moved = append(e.moved, s)
 		return nil
@@ -412,6 +419,10 @@ var kinds = map[string]kind{
 	Parquet: {
 		file:     func(ctx context.Context, e *exporter, s *source) error { return e.tables.file(ctx, s) },
 		assemble: func(ctx context.Context, e *exporter, _ *bufio.Writer) error { return e.tables.assemble(ctx) },
+	},
+	Changes: {
+		file:     func(ctx context.Context, e *exporter, s *source) error { return e.index(ctx, s, e.change) },
+		assemble: func(ctx context.Context, e *exporter, w *bufio.Writer) error { return e.writeSorted(ctx, w) },
 	},
 	TextLines: {file: textFile},
 	WET: {

@@ -40,6 +40,7 @@ func exchanges(host string, n int) (list []*warc.Exchange) {
 			Outlinks: []string{fmt.Sprintf("http://%s/to/%d", host, i)},
 			Fields:   [][]warc.Field{{{Name: "job", Value: jobA}}, {{Name: "job", Value: jobB}}, nil}[i%3],
 		}
+		x.Fields = append(x.Fields, warc.Field{Name: "visit", Value: fmt.Sprint(i + 1)}, warc.Field{Name: "change", Value: []string{"text", "body", "same", "not-modified", "unknown"}[i%5]})
 		if i%5 < 3 {
 			x.Fields = append(x.Fields, warc.Field{Name: "outcome", Value: []string{"ok", "http_error", "duplicate"}[i%5]})
 		}
@@ -121,7 +122,7 @@ func result(t *testing.T, what string, raw []byte) (items []string) {
 			l.Offset, l.File = 0, ""
 			items = append(items, fmt.Sprintf("%+v", l))
 		}
-	case URLs, CrawlLog, TextLines:
+	case URLs, CrawlLog, TextLines, Changes:
 		return lines
 	case WARC, WET:
 		r := warc.NewReader(bytes.NewReader(raw), true)
@@ -174,7 +175,7 @@ func result(t *testing.T, what string, raw []byte) (items []string) {
 func run(t *testing.T, src control.Results, what string, f Filter) []string {
 	t.Helper()
 	var b bytes.Buffer
-	o := Options{What: what, Filter: f, Stream: &b}
+	o := Options{What: what, Filter: f, Stream: &b, All: what == Changes}
 	if what == Parquet {
 		o.Output, o.Tables = filepath.Join(t.TempDir(), "out"), []string{TableURLs, TableLinks}
 	}

@@ -61,7 +61,7 @@ func (e *exporter) expect(ctx context.Context, found *control.Archives) error {
 					continue
 				}
 				e.held[l.Holder]++
-				if there[l.Holder] && e.tables == nil {
+				if there[l.Holder] && e.tables == nil && e.What != Changes {
 					if err := e.work.expect.Add([]byte(l.Record + markExpected + l.Holder + " " + l.URL + " " + l.Fetched[:min(len(l.Fetched), len(seconds))])); err != nil {
 						return fmt.Errorf("export: %w", err)
 					}

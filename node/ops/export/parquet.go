@@ -96,65 +96,12 @@ func (t *tables) file(ctx context.Context, s *source) error {
 		return nil
 	}
 	t.files = append(t.files, s)
-	if moved {
-		in := open(ctx, t.e.src, s.peer, s.file.Name, 0)
-		err := warc.ScanIndex(in, t.archived)
-		return errors.Join(fatal(ctx, err), in.Close())
-	}
-	return t.index(ctx, s)
-}
-
-// index adds the rows of a file by its index. If that is missing or damaged, it reads the file for
-// the others.
-func (t *tables) index(ctx context.Context, s *source) error {
-	var known []warc.Extent
-	in := open(ctx, t.e.src, s.peer, warc.IndexName(s.file.Name), 0)
-	err := warc.ScanIndex(in, func(l *warc.IndexLine) error {
-		known = append(known, warc.Extent{Offset: l.Offset, Length: l.Length})
-		return own(t.archived(l))
-	})
-	_ = in.Close()
-	if own, ok := errors.AsType[*ownError](err); ok {
-		return own.err
-	}
-	if err == nil || ctx.Err() != nil {
-		return ctx.Err()
-	}
-	there := make(map[int64]bool)
-	for _, at := range known {
-		there[at.Offset] = true
-	}
-	k := &keepLines{}
-	err = t.e.records(ctx, s, k)
-	return errors.Join(err, warc.ScanIndex(bytes.NewReader(k.index.Lines()), func(l *warc.IndexLine) error {
-		if there[l.Offset] {
-			return nil
-		}
-		return t.archived(l)
-	}))
-}
-
-// keepLines indexes the records of a file.
-type keepLines struct {
-	index warc.Indexer
-	entry *warc.Entry
-}
-
-func (k *keepLines) read(rec *warc.Record) (err error) {
-	k.entry, err = k.index.Read(rec, nil)
-	return err
-}
-
-func (k *keepLines) keep(rec *warc.Record, _ *spool) error {
-	if k.entry != nil {
-		k.index.Add(k.entry, "", rec.Offset, rec.Length)
-	}
-	return nil
+	return t.e.index(ctx, s, t.archived)
 }
 
 // archived adds the row of a record of the last file, if the filter selects it.
 func (t *tables) archived(l *warc.IndexLine) error {
-	if l.Status < "200" || l.Status > "299" {
+	if unchanged := l.MIME == warc.MIMERevisit && l.Status == "304"; !unchanged && (l.Status < "200" || l.Status > "299") {
 		u := table.URL{URL: withoutNUL(l.URL), Job: jobID(l.Job)}
 		if err := t.alone.Add(append(aloneKey(&u), markArchived)); err != nil {
 			return err
@@ -170,13 +117,16 @@ func (t *tables) archived(l *warc.IndexLine) error {
 	if strings.HasSuffix(f.file.Name, warc.MovedIndex) {
 		f.file.Name = l.File
 	}
-	u := table.URL{URL: withoutNUL(l.URL), Job: jobID(l.Job), Outcome: l.Outcome, Via: l.Via, HopPath: l.HopPath, Seed: l.Seed, Charset: l.Charset, Truncated: l.Truncated}
+	u := table.URL{URL: withoutNUL(l.URL), Job: jobID(l.Job), Outcome: l.Outcome, Via: l.Via, HopPath: l.HopPath, Seed: l.Seed, Charset: l.Charset, Truncated: l.Truncated, Change: l.Change}
 	u.SetIndexed(l, f.file.Name, f.peer)
 	if l.Offset > math.MaxInt32 || l.Length > math.MaxInt32 {
 		u.Offset, u.Length = 0, 0 // files of other programs; null means that the place is unknown
 	}
 	if ms, err := strconv.ParseInt(l.FetchMs, 10, 32); err == nil {
 		u.FetchMs = int32(ms)
+	}
+	if visit, err := strconv.ParseInt(l.Visit, 10, 32); err == nil && visit >= 0 {
+		u.Visit = int32(visit)
 	}
 	if depth, err := strconv.ParseInt(l.Depth, 10, 32); err == nil && depth >= 0 {
 		n := int32(depth)
@@ -259,7 +209,7 @@ func (t *tables) add(to *extsort.Sorter, prefix []byte, u *table.URL, key string
 	if u.Depth != nil {
 		depth = *u.Depth
 	}
-	for _, n := range [...]int32{int32(u.Status), u.Offset, u.Length, u.FetchMs, depth} {
+	for _, n := range [...]int32{int32(u.Status), u.Offset, u.Length, u.FetchMs, u.Visit, depth} {
 		b = binary.AppendVarint(b, int64(n))
 	}
 	for _, s := range rowStrings(u) {
@@ -270,8 +220,8 @@ func (t *tables) add(to *extsort.Sorter, prefix []byte, u *table.URL, key string
 }
 
 // rowStrings are the text columns that a line of the sorter has.
-func rowStrings(u *table.URL) [11]*string {
-	return [...]*string{&u.URL, &u.MIME, &u.SHA256, &u.Charset, &u.Redirect, &u.Truncated, &u.Outcome, &u.Via, &u.HopPath, &u.Seed, &u.Languages}
+func rowStrings(u *table.URL) [12]*string {
+	return [...]*string{&u.URL, &u.MIME, &u.SHA256, &u.Charset, &u.Redirect, &u.Truncated, &u.Outcome, &u.Via, &u.HopPath, &u.Seed, &u.Languages, &u.Change}
 }
 
 // row reads a line of the sorter; before is the row before it, if any.
@@ -298,7 +248,8 @@ func (t *tables) row(line []byte, before *table.URL) (u table.URL, err error) {
 		return int64(min(v, math.MaxInt32)), n
 	}
 	file := number(size)
-	status, offset, length, ms := number(binary.Varint), number(binary.Varint), number(binary.Varint), number(binary.Varint)
+	status, offset, length := number(binary.Varint), number(binary.Varint), number(binary.Varint)
+	ms, visit := number(binary.Varint), number(binary.Varint)
 	if depth := int32(number(binary.Varint)); depth >= 0 { // as written
 		u.Depth = &depth
 	}
@@ -313,7 +264,7 @@ func (t *tables) row(line []byte, before *table.URL) (u table.URL, err error) {
 		}
 	}
 	u.SURT, u.Job, u.Fetched = key, job, fetched
-	u.Status, u.Offset, u.Length, u.FetchMs = int16(status), int32(offset), int32(length), int32(ms) // as written
+	u.Status, u.Offset, u.Length, u.FetchMs, u.Visit = int16(status), int32(offset), int32(length), int32(ms), int32(visit) // as written
 	if file > 0 && int(file) <= len(t.files) {
 		f := t.files[file-1]
 		u.File, u.Segment, u.Peer = f.file.Name, f.peer, f.peer

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/apoidea/apoidea/node/control"
@@ -106,6 +108,57 @@ func (e *exporter) indexLines(ctx context.Context, s *source) (lines []warc.Inde
 		return lines, nil
 	}
 	return lines, warc.Extents(lines)
+}
+
+// index calls each for the lines of a file's index. If that is missing or damaged, it reads the file
+// for the others.
+func (e *exporter) index(ctx context.Context, s *source, each func(*warc.IndexLine) error) error {
+	name, there := warc.IndexName(s.file.Name), make(map[int64]bool)
+	moved := strings.HasSuffix(s.file.Name, warc.MovedIndex) // of a file elsewhere
+	if moved {
+		name = s.file.Name
+	}
+	in := open(ctx, e.src, s.peer, name, 0)
+	err := warc.ScanIndex(in, func(l *warc.IndexLine) error {
+		there[l.Offset] = true
+		return own(each(l))
+	})
+	_ = in.Close()
+	if own, ok := errors.AsType[*ownError](err); ok {
+		return own.err
+	}
+	if moved {
+		return fatal(ctx, err)
+	}
+	if err == nil || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	k := &keepLines{}
+	err = e.records(ctx, s, k)
+	return errors.Join(err, warc.ScanIndex(bytes.NewReader(k.index.Lines()), func(l *warc.IndexLine) error {
+		if there[l.Offset] {
+			return nil
+		}
+		return each(l)
+	}))
+}
+
+// keepLines indexes the records of a file.
+type keepLines struct {
+	index warc.Indexer
+	entry *warc.Entry
+}
+
+func (k *keepLines) read(rec *warc.Record) (err error) {
+	k.entry, err = k.index.Read(rec, nil)
+	return err
+}
+
+func (k *keepLines) keep(rec *warc.Record, _ *spool) error {
+	if k.entry != nil {
+		k.index.Add(k.entry, "", rec.Offset, rec.Length)
+	}
+	return nil
 }
 
 // ownError is an error of the local disk, not of the source.

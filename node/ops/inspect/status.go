@@ -249,6 +249,7 @@ func (v *View) baseStatus() control.Status {
 	}
 	w := v.deps.Crawl.Worker.Stats()
 	s.OwnPages, s.OwnBytes = w.Pages+w.Duplicates, w.Bytes
+	s.OwnRevisits, s.OwnNotModified = w.Revisits, w.NotModified
 	if w.Admitted > 0 {
 		s.Governor = &control.Governor{Name: v.deps.About.Governor, Admitted: w.Admitted, Passed: w.Passed, Known: w.Known}
 	}

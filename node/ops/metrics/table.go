@@ -71,6 +71,8 @@ func ofWorker() []series {
 				}
 			}
 		}},
+		one("revisits_total", counter, "Outcomes of URLs that were fetched before.", func(r *Reading) float64 { return float64(r.Work.Revisits) }),
+		one("not_modified_total", counter, "Revisits that the server answered with status 304.", func(r *Reading) float64 { return float64(r.Work.NotModified) }),
 		{name: nameFetch, kind: histogram, labels: []string{"result"}, help: "Duration of fetches from the request to the last byte, by result: answered with any status, or failed."},
 		one("leases_lapsed_total", counter, "Leases on hosts that expired instead of being returned.", func(r *Reading) float64 { return float64(r.Work.Lapsed) }),
 		one("reports_dropped_total", counter, "Outcomes dropped because the owner did not answer; their URLs are fetched again.", func(r *Reading) float64 { return float64(r.Work.Dropped) }),

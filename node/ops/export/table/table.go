@@ -57,9 +57,9 @@ type URL struct {
 	Depth          *int32 `parquet:"depth,optional"`
 	Outcome        string `parquet:"outcome,optional,dict"`
 	SimHash        int64  `parquet:"simhash,optional"`
-	Visit          int32  `parquet:"visit,optional"`
-	Change         string `parquet:"change,optional,dict"`
-	FetchMs        int32  `parquet:"fetch_ms,optional"` // duration of the fetch
+	Visit          int32  `parquet:"visit,optional"`       // number of the visit after the first fetch
+	Change         string `parquet:"change,optional,dict"` // that it found
+	FetchMs        int32  `parquet:"fetch_ms,optional"`    // duration of the fetch
 }
 
 // Link is a row of the table of links: an edge of the web graph.
@@ -181,7 +181,9 @@ func domainOf(host, suffix string) string {
 func (u *URL) SetIndexed(l *warc.IndexLine, file, peer string) {
 	status, _ := strconv.ParseInt(l.Status, 10, 16)
 	u.Fetched, u.Status, u.MIME = l.Date.UnixMilli(), int16(status), l.MIME // three digits
-	u.SHA256 = strings.TrimPrefix(l.Digest, "sha256:")
+	if l.Digest != warc.NoDigest {
+		u.SHA256 = strings.TrimPrefix(l.Digest, "sha256:")
+	}
 	u.File, u.Segment, u.Peer = file, peer, peer
 	u.Offset, u.Length = int32(l.Offset), int32(l.Length) // checked by the caller: files roll below 2 GiB
 }
