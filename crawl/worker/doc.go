@@ -46,8 +46,8 @@
 // # Revisits
 //
 // A URL that was fetched before comes with a Revisit: its request is conditional, and status 304
-// becomes a revisit record without a body. Links of a page with the same body, or with the same text
-// and links, are archived and not reported again.
+// becomes a revisit record without a body. Links of a page with the same body, or with the same
+// text and links, are archived and not reported again.
 //
 // A robots.txt that redirects to another host is requested there (RFC 9309, section 2.3.1.2), and
 // applies to the host that redirects. It is the only request that may be made without a lease on

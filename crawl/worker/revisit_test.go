@@ -48,7 +48,8 @@ func visitAgain(t *testing.T, x *world, url string, change func(*wire.Revisit)) 
 	return first, second, saved
 }
 
-// TestRevisit checks what a worker requests, reports and archives of a page that was fetched before.
+// TestRevisit checks what a worker requests, reports and archives of a page that was fetched
+// before.
 func TestRevisit(t *testing.T) {
 	const (
 		url      = "http://a.example/"

@@ -44,8 +44,8 @@ type Status struct {
 	// OwnPages are the pages that this peer fetched since its start, for any owner.
 	OwnPages int64 `json:"own_pages"`
 	OwnBytes int64 `json:"own_bytes"` // of their bodies
-	// OwnRevisits are the outcomes since its start of URLs that were fetched before, OwnNotModified the
-	// answers with status 304 to them.
+	// OwnRevisits are the outcomes since its start of URLs that were fetched before, OwnNotModified
+	// the answers with status 304 to them.
 	OwnRevisits    int64 `json:"own_revisits,omitempty"`
 	OwnNotModified int64 `json:"own_not_modified,omitempty"`
 	// Waits are the deferred hosts, by reason.

@@ -177,8 +177,8 @@ func TestProvenanceIsRestored(t *testing.T) {
 	}
 }
 
-// TestRevisitsAreNoOutcomes checks that a repair without the database restores a page from the record
-// that has its body, and nothing from answers with status 304.
+// TestRevisitsAreNoOutcomes checks that a repair without the database restores a page from the
+// record that has its body, and nothing from answers with status 304.
 func TestRevisitsAreNoOutcomes(t *testing.T) {
 	dir := crawled(t)
 	archive, err := warc.Open(filepath.Join(dir, "archive"), warc.Config{Peer: "me"})

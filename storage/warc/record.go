@@ -74,8 +74,8 @@ type Exchange struct {
 	// RevisitOf is the earlier record of the same body, which makes this a revisit. Nil makes it a
 	// response.
 	RevisitOf *Original
-	// NotModified: the response has status 304, and RevisitOf is the record of the last visit. Body and
-	// PayloadDigest are not used.
+	// NotModified: the response has status 304, and RevisitOf is the record of the last visit. Body
+	// and PayloadDigest are not used.
 	NotModified bool
 
 	// Outlinks are the links found in the body, canonical, without duplicates.

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"slices"
 	"testing"
 	"unicode/utf8"
@@ -47,6 +48,17 @@ func TestContent(t *testing.T) {
 	}
 	if got := of(0, nil, one, 0); got != 0 {
 		t.Errorf("no body: %d, want 0", got)
+	}
+}
+
+// BenchmarkContent is the cost of the content digest of a page with 150 links.
+func BenchmarkContent(b *testing.B) {
+	found := extract.Page{Text: 7}
+	for i := range 150 {
+		found.Links = append(found.Links, link.Link{URL: fmt.Sprintf("http://a.example/library/page%d.html", i)})
+	}
+	for b.Loop() {
+		contentOf(&found, [32]byte{}, 9)
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-// visited returns an archive file and its index with one exchange for each change, a day apart, of a
-// first fetch and visits to the same URL.
+// visited returns an archive file and its index with one exchange for each change, a day apart, of
+// a first fetch and visits to the same URL.
 func visited(t *testing.T, changes ...string) (archive, index []byte) {
 	t.Helper()
 	dir := t.TempDir()

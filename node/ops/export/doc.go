@@ -1,7 +1,7 @@
 // Package export writes the results of a crawl to one file: the records of the archives (warc),
 // their sorted index (cdxj), a WACZ of both, the link graph (links), the text of pages (text, wet),
-// the changes that later visits found (changes), or the outcome of each URL (urls, crawllog); or to a
-// directory of tables (parquet).
+// the changes that later visits found (changes), or the outcome of each URL (urls, crawllog); or to
+// a directory of tables (parquet).
 //
 // It reads archive files and pages of URLs from a Results, of a running peer or of a data
 // directory. An export

@@ -110,8 +110,8 @@ func (e *exporter) indexLines(ctx context.Context, s *source) (lines []warc.Inde
 	return lines, warc.Extents(lines)
 }
 
-// index calls each for the lines of a file's index. If that is missing or damaged, it reads the file
-// for the others.
+// index calls each for the lines of a file's index. If that is missing or damaged, it reads the
+// file for the others.
 func (e *exporter) index(ctx context.Context, s *source, each func(*warc.IndexLine) error) error {
 	name, there := warc.IndexName(s.file.Name), make(map[int64]bool)
 	moved := strings.HasSuffix(s.file.Name, warc.MovedIndex) // of a file elsewhere
