@@ -164,6 +164,12 @@ type Config struct {
 	// MaxBytesPerHost is the approximate maximum of body bytes that a job fetches from a host; 0:
 	// unlimited; FittingHostBytes: by the free disk space at the start.
 	MaxBytesPerHost int64
+	// RefreshShare is the share of a grant, above 0 and at most 1, for pages that are fetched again
+	// while others wait for their first visit.
+	RefreshShare float64
+	// RefreshDay is the length of a day in the schedule of pages that are fetched again; less than 24
+	// hours only in the lab profile.
+	RefreshDay time.Duration
 	// PageHosts is the maximum number of hosts new to a page's owner that links of the page may add;
 	// 0: unlimited.
 	PageHosts int
@@ -233,6 +239,7 @@ func DefaultConfig(dir string, profile Profile) Config {
 		DataDir: dir, Dashboard: "127.0.0.1:0", Network: "main", Profile: profile, Placement: "adaptive", Probe: placer.ProbeConnect,
 		Fetchers: 256, // hides an RTT of 200 ms at 1,000 pages/s; each costs a stack and a connection's buffers
 		Governor: bandwidth.Ours, MaxDepth: bandwidth.DefaultMaxDepth,
+		RefreshShare: 0.5, RefreshDay: 24 * time.Hour,
 		Delay: time.Second, Patience: DefaultPatience, Archive: "gzip", Cookies: "on", Duplicates: "extract", Seen: "exact",
 		Limits:      volunteer.Rules{Memory: 160 << 20}, // half of what the collector would take by default
 		DiskReserve: 256 << 20, MaxBody: 16 << 20, Replicas: 3, LeaseTTL: 8 * time.Second, Version: "dev", PermitChunk: permit.Chunk,
@@ -343,6 +350,9 @@ func (c *Config) checkManners() error {
 		when(c.DomainHosts < 0 || c.DomainHosts > 1<<30, fmt.Sprintf("domain-hosts %d: must be between 0 and 2^30", c.DomainHosts)),
 		when(c.MaxRequestsPerHost < 0, fmt.Sprintf("max-requests-per-host %d: must be 0 or more", c.MaxRequestsPerHost)),
 		when(c.MaxBytesPerHost < FittingHostBytes, fmt.Sprintf("max-bytes-per-host %d: must be 0 or more", c.MaxBytesPerHost)),
+		when(!(c.RefreshShare > 0 && c.RefreshShare <= 1), fmt.Sprintf("refresh-share %v: must be above 0%% and at most 100%%", c.RefreshShare)),
+		when(c.RefreshDay < time.Second || c.RefreshDay > 24*time.Hour, fmt.Sprintf("refresh-day %v: must be between 1s and 24h", c.RefreshDay)),
+		when(c.RefreshDay != 24*time.Hour && c.Profile != ProfileLab, "refresh-day: requires --profile lab"),
 		when(c.PageHosts < 0, fmt.Sprintf("page-hosts %d: must be 0 or more", c.PageHosts)),
 		when(c.PermitChunk < time.Second || c.PermitChunk > permit.Chunk, fmt.Sprintf("permit-chunk %v: must be between 1s and %v", c.PermitChunk, permit.Chunk)),
 		when(c.IPPermits < 0 || c.IPPermits > permit.MaxLimit, fmt.Sprintf("ip-permits %d: must be between 0 and %d", c.IPPermits, permit.MaxLimit)),

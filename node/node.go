@@ -322,7 +322,7 @@ func (n *Node) buildServices() (err error) {
 	n.keeping.AddService(storage.KeyspaceDomains, n.domains.Serial, n.domains.State, nil)
 	n.View = inspect.New(n.viewed())
 	n.OptOutCommands = n.askedOfOptOuts()
-	n.Poster = jobs.NewPoster(jobs.PosterDeps{Registry: n.registry, Net: n.ring.net, Ring: n.Ring, Ready: n.Ready, Seeds: n.owners.SendSeeds})
+	n.Poster = jobs.NewPoster(jobs.PosterDeps{Registry: n.registry, Net: n.ring.net, Ring: n.Ring, Ready: n.Ready, Seeds: n.owners.SendSeeds, Again: n.owners.Again})
 	if err := n.page.show(&n.cfg, n.shown(), n.log); err != nil {
 		return err
 	}
@@ -477,6 +477,7 @@ func (n *Node) hosting() owner.Config {
 	c.Admission, c.OptOuts = n.cfg.DomainHosts > 0, n.optOuts
 	c.MaxRequests, c.PageHosts = int64(n.cfg.MaxRequestsPerHost), n.cfg.PageHosts
 	c.MaxHostBytes, c.Near = n.cfg.MaxBytesPerHost, n.authorizer.near
+	c.RefreshShare, c.Day = n.cfg.RefreshShare, n.cfg.RefreshDay
 	return c
 }
 

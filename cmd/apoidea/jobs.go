@@ -44,6 +44,15 @@ Only a peer with this key can pause, resume or cancel it (run --job-key).`,
 			return ask(g, cmd, func(c *control.Client) (*control.Job, error) { return c.Job(cmd.Context(), args[0]) }, show.Job)
 		},
 	}, newJobReport(g))
+	cmd.AddCommand(&cobra.Command{
+		Use: "refresh ID N/day|INTERVAL|off", Short: "Set how often the pages of a job are fetched again",
+		Long: `Set how often the pages of a job are fetched again: N visits a day of the whole ring, which go to the pages that change most, or an interval within which
+each page is visited. off ends it. A page is requested with its ETag or Last-Modified, and stored again if it has changed.`,
+		Example: "  apoidea job refresh 3f2a 20000/day\n  apoidea job refresh 3f2a 7d\n  apoidea job refresh 3f2a off", Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return ask(g, cmd, func(c *control.Client) (*control.Job, error) { return c.SetRefresh(cmd.Context(), args[0], args[1]) }, show.Job)
+		},
+	})
 	for action, text := range map[string]string{
 		"pause":  "Pause a job; leased URLs are still fetched",
 		"resume": "Resume a paused job",
@@ -69,6 +78,29 @@ func newHost(g *globals) *cobra.Command {
 			return ask(g, cmd, func(c *control.Client) (*control.Host, error) { return c.Host(cmd.Context(), args[0]) }, show.Host)
 		},
 	}
+}
+
+func newRefresh(g *globals) *cobra.Command {
+	now := false
+	cmd := &cobra.Command{
+		Use:   "refresh URL|HOST",
+		Short: "Fetch a page, or all pages of a host, again",
+		Long: `Fetch a page (a URL with its scheme), or all pages of a host, again. Only the peer that posted their job can do that. The pages take part in the budget of
+their job's refresh; with --now they are fetched as soon as the delay of the host allows, also if the job has no refresh.`,
+		Example: "  apoidea refresh https://example.org/news --now\n  apoidea refresh example.org",
+		Args:    exactly("a URL or a host"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return ask(g, cmd, func(c *control.Client) (*control.Refresh, error) {
+				r, err := c.Refresh(cmd.Context(), args[0], now)
+				if err == nil && r.Jobs == 0 {
+					err = &control.Error{Kind: control.KindRefused, Text: args[0] + ": " + r.Text}
+				}
+				return r, err
+			}, show.Refresh)
+		},
+	}
+	cmd.Flags().BoolVar(&now, "now", false, "at once, outside the budget")
+	return cmd
 }
 
 func newWhy(g *globals) *cobra.Command {

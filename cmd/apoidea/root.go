@@ -79,7 +79,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no peer running, 4 timed out, 5 r
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Crawl:", []*cobra.Command{newRun(g), newCrawl(g), newJobs(g), newJob(g), newExport(g)}},
+		{"Crawl:", []*cobra.Command{newRun(g), newCrawl(g), newJobs(g), newJob(g), newRefresh(g), newExport(g)}},
 		{"Inspect:", []*cobra.Command{newStatus(g), newRing(g), newPeers(g), newHost(g), newWhy(g), newDashboard(g)}},
 		{"Control a running peer:", []*cobra.Command{newLimits(g), newPause(g), newResume(g), newOptOut(g), newLeave(g)}},
 		{"Diagnose and repair:", []*cobra.Command{newDoctor(g), newCheck(g), newRepair(g)}},

@@ -1,11 +1,16 @@
 package job
 
 import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/apoidea/apoidea/crawl/wire"
 )
 
 // Refresh is how often the pages of a job are fetched again. Part of the wire and the disk format:
@@ -81,4 +86,33 @@ func (r Refresh) String() string {
 	default:
 		return (time.Duration(min(n, math.MaxInt32)) * time.Second).String()
 	}
+}
+
+const againContext = "apoidea fetch again 1\x00"
+
+// signedAgain returns the signed bytes of a request to fetch pages again.
+func signedAgain(a *wire.Again) []byte {
+	text := binary.BigEndian.AppendUint32([]byte(againContext), a.GetAtS())
+	return fmt.Appendf(text, "%v\x00%s\x00%s", a.GetNow(), a.GetHost(), a.GetUrl())
+}
+
+// SignAgain adds the key's signature to a request to fetch pages again; none for the zero Key.
+func (k Key) SignAgain(a *wire.Again) {
+	if k.private != nil {
+		a.Consents = append(a.Consents, &wire.Consent{Poster: k.ID(), Signature: ed25519.Sign(k.private, signedAgain(a))})
+	}
+}
+
+// Permits reports whether a request to fetch pages again applies to the job: the poster of a signed
+// job must have signed it.
+func (s *Spec) Permits(a *wire.Again) bool {
+	if !s.Signed() {
+		return true
+	}
+	for _, by := range a.GetConsents() {
+		if public, ok := publicKey(by.GetPoster()); ok && bytes.Equal(by.GetPoster(), s.Poster) {
+			return ed25519.Verify(public, signedAgain(a), by.GetSignature())
+		}
+	}
+	return false
 }

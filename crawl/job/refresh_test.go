@@ -1,9 +1,42 @@
 package job
 
 import (
+	"crypto/ed25519"
 	"math"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/crawl/wire"
 )
+
+func TestOnlyThePosterAsksForVisits(t *testing.T) {
+	_, private, _ := ed25519.GenerateKey(nil)
+	_, other, _ := ed25519.GenerateKey(nil)
+	mine, theirs := NewKey(private), NewKey(other)
+	spec := &Spec{ID: NewID(), Poster: mine.ID(), Signature: []byte("x")}
+	a := &wire.Again{Host: "a.example", Url: []byte("http://a.example/"), AtS: 7, Now: true}
+	if spec.Permits(a) || !new(Spec).Permits(a) {
+		t.Error("without a signature: only unsigned jobs")
+	}
+	theirs.SignAgain(a)
+	if spec.Permits(a) {
+		t.Error("signed by another key")
+	}
+	mine.SignAgain(a)
+	Key{}.SignAgain(a)
+	if !spec.Permits(a) || len(a.GetConsents()) != 2 {
+		t.Error("signed by the poster's key")
+	}
+	for _, change := range []func(*wire.Again){
+		func(b *wire.Again) { b.Host = "b.example" }, func(b *wire.Again) { b.Url = nil }, func(b *wire.Again) { b.AtS++ }, func(b *wire.Again) { b.Now = false },
+	} {
+		b := proto.CloneOf(a)
+		if change(b); spec.Permits(b) {
+			t.Errorf("changed after it was signed: %v", b)
+		}
+	}
+}
 
 func TestRefreshIsParsedAndPrinted(t *testing.T) {
 	for text, want := range map[string]struct{ perDay, within float64 }{

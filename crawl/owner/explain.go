@@ -225,6 +225,17 @@ type Fate struct {
 	// Refusal is the reason why the job rejects an unknown URL at depth 0, if it does; Trap is the URL
 	// pattern of the host that was detected as a trap, if the URL matches it.
 	Refusal, Trap string
+	// Again is the schedule of a page that is fetched again; nil without one.
+	Again *Again
+}
+
+// Again is the schedule of a page that is fetched again.
+type Again struct {
+	Visits, Changes uint32    // visits that checked for a change, and changes found
+	Rate            float64   // expected changes a day
+	Last            time.Time // of these visits, or of the fetch
+	Next            time.Time // zero: the page is not fetched again
+	Why             string    // reason of Next, for display
 }
 
 // Why returns the state of a canonical URL in each job known here. It may be called between the
@@ -273,6 +284,7 @@ func (bk *books) explain(h *hosts.Host, js *hosts.JobState, url string, f *Fate)
 	}
 	if n.Done {
 		f.State, f.Final = "done", n.Final
+		f.Again = bk.again(h, hj, &n.Final)
 		return true
 	}
 	p, ok := hj.Pending(n.At)
@@ -292,6 +304,40 @@ func (bk *books) explain(h *hosts.Host, js *hosts.JobState, url string, f *Fate)
 		f.State, f.Due = "waiting", time.UnixMilli(p.Due)
 	}
 	return true
+}
+
+// again returns the schedule of a page, nil if it has none.
+func (bk *books) again(h *hosts.Host, hj *hosts.Job, f *ondisk.Final) *Again {
+	r, js := &f.Revisit, hj.State
+	if r.Due == 0 && r.Visits == 0 {
+		return nil
+	}
+	a := &Again{Visits: r.Visits, Changes: r.Changes, Last: time.Unix(int64(f.LastVisit()), 0)}
+	rate := r.Rate
+	if r.Visits == 0 {
+		host, all := hj.Tally.Counters(), js.Sums()
+		ofHost, ofJob := host.Means(), all.Means()
+		rate = ofHost.Prior(&ofJob)
+	}
+	a.Rate = rate.Mean()
+	switch due := time.Unix(int64(r.Due), 0); {
+	case r.Due == ondisk.DueAsked:
+		a.Next, a.Why = time.UnixMilli(bk.Now), "asked for by refresh --now"
+	case js.Refresh == 0:
+		a.Why = "the job has no refresh any more"
+	case r.Misses > 0:
+		a.Next, a.Why = due, fmt.Sprintf("the page was gone at the last %d visits", r.Misses)
+	case js.Refresh.PerDay() == 0:
+		a.Next, a.Why = due, "each page is visited within "+js.Refresh.String()
+	case r.Visits == 0:
+		a.Next, a.Why = due, "first visit after the fetch, by the mean rate of the host"
+	default:
+		a.Next, a.Why = due, fmt.Sprintf("when the value of a visit reaches the threshold of the budget (%s); at the latest after %d times the mean interval", js.Refresh, hosts.LeastVisited)
+	}
+	if at := bk.agenda.VisitsAt(h, hj); at == hosts.Never && !a.Next.IsZero() {
+		a.Why += "; not at present: its host is out at a worker, the job is paused, or the site has opted out"
+	}
+	return a
 }
 
 // URLs calls fn for up to limit done URLs behind a cursor, in key order, and returns the next

@@ -11,7 +11,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/links"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
-	"github.com/apoidea/apoidea/dht/ring"
 )
 
 // revisited processes the outcome of a URL that was fetched again. It counts neither as a repeated
@@ -116,19 +115,22 @@ func (oc *outcomes) health(h *hosts.Host, url string, got *ondisk.Final, f *wire
 	return hung
 }
 
-// Refresh makes a URL of a job, or with an empty one all URLs of a host, due to be fetched again, and
-// reports whether there is any. An empty job means all jobs. Part of a step.
-func (o *Owner) Refresh(host, url string) bool {
-	h := o.hosts.At(ring.PosOf(ring.HostKey(host)))
-	switch {
-	case h == nil:
-		return false
-	case url == "":
-		return o.scans.Host(h.Pos)
+// Refresh makes a URL, or all pages of a host, due to be fetched again, and returns the number of
+// jobs for which it does so. Part of a step.
+func (o *Owner) Refresh(a *wire.Again) (jobs int) {
+	h := o.hosts.Find(a.GetHost())
+	if h == nil {
+		return 0
 	}
-	found := false
 	for _, hj := range h.Jobs {
-		found = o.scans.Asked(h, hj, link.Hash(hj.State.ID, url)) || found
+		js := hj.State
+		switch {
+		case !o.jobs.Knows(js) || js.Refresh == 0 && !a.GetNow() || !js.Spec.Permits(a):
+		case len(a.GetUrl()) == 0 && o.scans.Host(h, js, a):
+			jobs++
+		case len(a.GetUrl()) > 0 && o.scans.URL(h, hj, link.Hash(js.ID, string(a.GetUrl())), a):
+			jobs++
+		}
 	}
-	return found
+	return jobs
 }

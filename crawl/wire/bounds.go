@@ -86,6 +86,8 @@ const (
 	// counted for each besides its texts.
 	MaxSourceBytes = 512 << 10
 	sourceBytes    = 16
+	// MaxConsents of one Again.
+	MaxConsents = 4
 	// MaxSignature of a job, and of its state.
 	MaxSignature = 256
 )

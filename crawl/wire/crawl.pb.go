@@ -1594,6 +1594,180 @@ func (x *VouchReply) GetWorked() bool {
 	return false
 }
 
+// Again asks the owner of a host to fetch pages again; see job.Key.SignAgain.
+type Again struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`            // with the port unless it is the default
+	Url           []byte                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`              // canonical; empty: all pages of the host
+	AtS           uint32                 `protobuf:"fixed32,3,opt,name=at_s,json=atS,proto3" json:"at_s,omitempty"` // Unix time of the request: pages that were fetched later are not fetched
+	Now           bool                   `protobuf:"varint,4,opt,name=now,proto3" json:"now,omitempty"`             // at once, also of jobs without a refresh; else they take part in the job's budget
+	Consents      []*Consent             `protobuf:"bytes,5,rep,name=consents,proto3" json:"consents,omitempty"`    // by the posters of the jobs
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Again) Reset() {
+	*x = Again{}
+	mi := &file_crawl_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Again) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Again) ProtoMessage() {}
+
+func (x *Again) ProtoReflect() protoreflect.Message {
+	mi := &file_crawl_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Again.ProtoReflect.Descriptor instead.
+func (*Again) Descriptor() ([]byte, []int) {
+	return file_crawl_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Again) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *Again) GetUrl() []byte {
+	if x != nil {
+		return x.Url
+	}
+	return nil
+}
+
+func (x *Again) GetAtS() uint32 {
+	if x != nil {
+		return x.AtS
+	}
+	return 0
+}
+
+func (x *Again) GetNow() bool {
+	if x != nil {
+		return x.Now
+	}
+	return false
+}
+
+func (x *Again) GetConsents() []*Consent {
+	if x != nil {
+		return x.Consents
+	}
+	return nil
+}
+
+// Consent is the signature of a job key.
+type Consent struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Poster        []byte                 `protobuf:"bytes,1,opt,name=poster,proto3" json:"poster,omitempty"` // ID of the key
+	Signature     []byte                 `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Consent) Reset() {
+	*x = Consent{}
+	mi := &file_crawl_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Consent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Consent) ProtoMessage() {}
+
+func (x *Consent) ProtoReflect() protoreflect.Message {
+	mi := &file_crawl_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Consent.ProtoReflect.Descriptor instead.
+func (*Consent) Descriptor() ([]byte, []int) {
+	return file_crawl_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Consent) GetPoster() []byte {
+	if x != nil {
+		return x.Poster
+	}
+	return nil
+}
+
+func (x *Consent) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
+type AgainReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Jobs          uint32                 `protobuf:"varint,1,opt,name=jobs,proto3" json:"jobs,omitempty"` // that fetch the pages again
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AgainReply) Reset() {
+	*x = AgainReply{}
+	mi := &file_crawl_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgainReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgainReply) ProtoMessage() {}
+
+func (x *AgainReply) ProtoReflect() protoreflect.Message {
+	mi := &file_crawl_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgainReply.ProtoReflect.Descriptor instead.
+func (*AgainReply) Descriptor() ([]byte, []int) {
+	return file_crawl_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *AgainReply) GetJobs() uint32 {
+	if x != nil {
+		return x.Jobs
+	}
+	return 0
+}
+
 // Probe requests a leaf set peer to measure the RTT to a site.
 type Probe struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1608,7 +1782,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_crawl_proto_msgTypes[18]
+	mi := &file_crawl_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1620,7 +1794,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[18]
+	mi := &file_crawl_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1633,7 +1807,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{18}
+	return file_crawl_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Probe) GetHost() string {
@@ -1684,7 +1858,7 @@ type ProbeReply struct {
 
 func (x *ProbeReply) Reset() {
 	*x = ProbeReply{}
-	mi := &file_crawl_proto_msgTypes[19]
+	mi := &file_crawl_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1696,7 +1870,7 @@ func (x *ProbeReply) String() string {
 func (*ProbeReply) ProtoMessage() {}
 
 func (x *ProbeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[19]
+	mi := &file_crawl_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1709,7 +1883,7 @@ func (x *ProbeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeReply.ProtoReflect.Descriptor instead.
 func (*ProbeReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{19}
+	return file_crawl_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ProbeReply) GetRttUs() int64 {
@@ -1779,7 +1953,7 @@ type JobSpec struct {
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_crawl_proto_msgTypes[20]
+	mi := &file_crawl_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1791,7 +1965,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[20]
+	mi := &file_crawl_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1804,7 +1978,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{20}
+	return file_crawl_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *JobSpec) GetId() []byte {
@@ -1983,7 +2157,7 @@ type TrapRules struct {
 
 func (x *TrapRules) Reset() {
 	*x = TrapRules{}
-	mi := &file_crawl_proto_msgTypes[21]
+	mi := &file_crawl_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1995,7 +2169,7 @@ func (x *TrapRules) String() string {
 func (*TrapRules) ProtoMessage() {}
 
 func (x *TrapRules) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[21]
+	mi := &file_crawl_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2008,7 +2182,7 @@ func (x *TrapRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrapRules.ProtoReflect.Descriptor instead.
 func (*TrapRules) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{21}
+	return file_crawl_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TrapRules) GetPattern() uint32 {
@@ -2064,7 +2238,7 @@ type HostDepth struct {
 
 func (x *HostDepth) Reset() {
 	*x = HostDepth{}
-	mi := &file_crawl_proto_msgTypes[22]
+	mi := &file_crawl_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2076,7 +2250,7 @@ func (x *HostDepth) String() string {
 func (*HostDepth) ProtoMessage() {}
 
 func (x *HostDepth) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[22]
+	mi := &file_crawl_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2089,7 +2263,7 @@ func (x *HostDepth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostDepth.ProtoReflect.Descriptor instead.
 func (*HostDepth) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{22}
+	return file_crawl_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *HostDepth) GetHost() string {
@@ -2123,7 +2297,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_crawl_proto_msgTypes[23]
+	mi := &file_crawl_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2135,7 +2309,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[23]
+	mi := &file_crawl_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2148,7 +2322,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{23}
+	return file_crawl_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Job) GetSpec() *JobSpec {
@@ -2228,7 +2402,7 @@ type JobRequest struct {
 
 func (x *JobRequest) Reset() {
 	*x = JobRequest{}
-	mi := &file_crawl_proto_msgTypes[24]
+	mi := &file_crawl_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2240,7 +2414,7 @@ func (x *JobRequest) String() string {
 func (*JobRequest) ProtoMessage() {}
 
 func (x *JobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[24]
+	mi := &file_crawl_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2253,7 +2427,7 @@ func (x *JobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRequest.ProtoReflect.Descriptor instead.
 func (*JobRequest) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{24}
+	return file_crawl_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *JobRequest) GetId() []byte {
@@ -2347,7 +2521,7 @@ type JobStanding struct {
 
 func (x *JobStanding) Reset() {
 	*x = JobStanding{}
-	mi := &file_crawl_proto_msgTypes[25]
+	mi := &file_crawl_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2359,7 +2533,7 @@ func (x *JobStanding) String() string {
 func (*JobStanding) ProtoMessage() {}
 
 func (x *JobStanding) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[25]
+	mi := &file_crawl_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2372,7 +2546,7 @@ func (x *JobStanding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStanding.ProtoReflect.Descriptor instead.
 func (*JobStanding) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{25}
+	return file_crawl_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *JobStanding) GetId() []byte {
@@ -2429,7 +2603,7 @@ type Draw struct {
 
 func (x *Draw) Reset() {
 	*x = Draw{}
-	mi := &file_crawl_proto_msgTypes[26]
+	mi := &file_crawl_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2441,7 +2615,7 @@ func (x *Draw) String() string {
 func (*Draw) ProtoMessage() {}
 
 func (x *Draw) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[26]
+	mi := &file_crawl_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2454,7 +2628,7 @@ func (x *Draw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Draw.ProtoReflect.Descriptor instead.
 func (*Draw) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{26}
+	return file_crawl_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Draw) GetPages() uint64 {
@@ -2537,7 +2711,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_crawl_proto_msgTypes[27]
+	mi := &file_crawl_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2549,7 +2723,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[27]
+	mi := &file_crawl_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2562,7 +2736,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{27}
+	return file_crawl_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Account) GetPeer() []byte {
@@ -2635,7 +2809,7 @@ type JobReply struct {
 
 func (x *JobReply) Reset() {
 	*x = JobReply{}
-	mi := &file_crawl_proto_msgTypes[28]
+	mi := &file_crawl_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2647,7 +2821,7 @@ func (x *JobReply) String() string {
 func (*JobReply) ProtoMessage() {}
 
 func (x *JobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[28]
+	mi := &file_crawl_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2660,7 +2834,7 @@ func (x *JobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobReply.ProtoReflect.Descriptor instead.
 func (*JobReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{28}
+	return file_crawl_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *JobReply) GetJobs() []*Job {
@@ -2852,7 +3026,19 @@ const file_crawl_proto_rawDesc = "" +
 	"\x04host\x18\x02 \x01(\tR\x04host\"$\n" +
 	"\n" +
 	"VouchReply\x12\x16\n" +
-	"\x06worked\x18\x01 \x01(\bR\x06worked\"s\n" +
+	"\x06worked\x18\x01 \x01(\bR\x06worked\"\x86\x01\n" +
+	"\x05Again\x12\x12\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\x12\x10\n" +
+	"\x03url\x18\x02 \x01(\fR\x03url\x12\x11\n" +
+	"\x04at_s\x18\x03 \x01(\aR\x03atS\x12\x10\n" +
+	"\x03now\x18\x04 \x01(\bR\x03now\x122\n" +
+	"\bconsents\x18\x05 \x03(\v2\x16.apoidea.crawl.ConsentR\bconsents\"?\n" +
+	"\aConsent\x12\x16\n" +
+	"\x06poster\x18\x01 \x01(\fR\x06poster\x12\x1c\n" +
+	"\tsignature\x18\x02 \x01(\fR\tsignature\" \n" +
+	"\n" +
+	"AgainReply\x12\x12\n" +
+	"\x04jobs\x18\x01 \x01(\rR\x04jobs\"s\n" +
 	"\x05Probe\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x16\n" +
 	"\x06scheme\x18\x02 \x01(\tR\x06scheme\x12\x12\n" +
@@ -2990,7 +3176,7 @@ func file_crawl_proto_rawDescGZIP() []byte {
 	return file_crawl_proto_rawDescData
 }
 
-var file_crawl_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_crawl_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_crawl_proto_goTypes = []any{
 	(*Epoch)(nil),        // 0: apoidea.crawl.Epoch
 	(*Source)(nil),       // 1: apoidea.crawl.Source
@@ -3010,17 +3196,20 @@ var file_crawl_proto_goTypes = []any{
 	(*OfferReply)(nil),   // 15: apoidea.crawl.OfferReply
 	(*Vouch)(nil),        // 16: apoidea.crawl.Vouch
 	(*VouchReply)(nil),   // 17: apoidea.crawl.VouchReply
-	(*Probe)(nil),        // 18: apoidea.crawl.Probe
-	(*ProbeReply)(nil),   // 19: apoidea.crawl.ProbeReply
-	(*JobSpec)(nil),      // 20: apoidea.crawl.JobSpec
-	(*TrapRules)(nil),    // 21: apoidea.crawl.TrapRules
-	(*HostDepth)(nil),    // 22: apoidea.crawl.HostDepth
-	(*Job)(nil),          // 23: apoidea.crawl.Job
-	(*JobRequest)(nil),   // 24: apoidea.crawl.JobRequest
-	(*JobStanding)(nil),  // 25: apoidea.crawl.JobStanding
-	(*Draw)(nil),         // 26: apoidea.crawl.Draw
-	(*Account)(nil),      // 27: apoidea.crawl.Account
-	(*JobReply)(nil),     // 28: apoidea.crawl.JobReply
+	(*Again)(nil),        // 18: apoidea.crawl.Again
+	(*Consent)(nil),      // 19: apoidea.crawl.Consent
+	(*AgainReply)(nil),   // 20: apoidea.crawl.AgainReply
+	(*Probe)(nil),        // 21: apoidea.crawl.Probe
+	(*ProbeReply)(nil),   // 22: apoidea.crawl.ProbeReply
+	(*JobSpec)(nil),      // 23: apoidea.crawl.JobSpec
+	(*TrapRules)(nil),    // 24: apoidea.crawl.TrapRules
+	(*HostDepth)(nil),    // 25: apoidea.crawl.HostDepth
+	(*Job)(nil),          // 26: apoidea.crawl.Job
+	(*JobRequest)(nil),   // 27: apoidea.crawl.JobRequest
+	(*JobStanding)(nil),  // 28: apoidea.crawl.JobStanding
+	(*Draw)(nil),         // 29: apoidea.crawl.Draw
+	(*Account)(nil),      // 30: apoidea.crawl.Account
+	(*JobReply)(nil),     // 31: apoidea.crawl.JobReply
 }
 var file_crawl_proto_depIdxs = []int32{
 	1,  // 0: apoidea.crawl.Links.sources:type_name -> apoidea.crawl.Source
@@ -3036,19 +3225,20 @@ var file_crawl_proto_depIdxs = []int32{
 	1,  // 10: apoidea.crawl.Grant.sources:type_name -> apoidea.crawl.Source
 	12, // 11: apoidea.crawl.Grant.revisits:type_name -> apoidea.crawl.Revisit
 	0,  // 12: apoidea.crawl.LeaseNote.epoch:type_name -> apoidea.crawl.Epoch
-	22, // 13: apoidea.crawl.JobSpec.host_depths:type_name -> apoidea.crawl.HostDepth
-	21, // 14: apoidea.crawl.JobSpec.trap_rules:type_name -> apoidea.crawl.TrapRules
-	20, // 15: apoidea.crawl.Job.spec:type_name -> apoidea.crawl.JobSpec
-	27, // 16: apoidea.crawl.Job.accounts:type_name -> apoidea.crawl.Account
-	20, // 17: apoidea.crawl.JobRequest.post:type_name -> apoidea.crawl.JobSpec
-	26, // 18: apoidea.crawl.JobRequest.draw:type_name -> apoidea.crawl.Draw
-	23, // 19: apoidea.crawl.JobReply.jobs:type_name -> apoidea.crawl.Job
-	25, // 20: apoidea.crawl.JobReply.standings:type_name -> apoidea.crawl.JobStanding
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	19, // 13: apoidea.crawl.Again.consents:type_name -> apoidea.crawl.Consent
+	25, // 14: apoidea.crawl.JobSpec.host_depths:type_name -> apoidea.crawl.HostDepth
+	24, // 15: apoidea.crawl.JobSpec.trap_rules:type_name -> apoidea.crawl.TrapRules
+	23, // 16: apoidea.crawl.Job.spec:type_name -> apoidea.crawl.JobSpec
+	30, // 17: apoidea.crawl.Job.accounts:type_name -> apoidea.crawl.Account
+	23, // 18: apoidea.crawl.JobRequest.post:type_name -> apoidea.crawl.JobSpec
+	29, // 19: apoidea.crawl.JobRequest.draw:type_name -> apoidea.crawl.Draw
+	26, // 20: apoidea.crawl.JobReply.jobs:type_name -> apoidea.crawl.Job
+	28, // 21: apoidea.crawl.JobReply.standings:type_name -> apoidea.crawl.JobStanding
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_crawl_proto_init() }
@@ -3062,7 +3252,7 @@ func file_crawl_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crawl_proto_rawDesc), len(file_crawl_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -175,6 +175,22 @@ func (m *Offer) Validate() error {
 	return nil
 }
 
+// Validate returns an error if a limit is exceeded.
+func (m *Again) Validate() error {
+	if err := host(m.GetHost()); err != nil {
+		return fmt.Errorf("again: %w", err)
+	}
+	if len(m.GetUrl()) > link.MaxURL || len(m.GetUrl()) > 0 && link.Host(string(m.GetUrl())) != m.GetHost() {
+		return fmt.Errorf("again: URL of %d bytes is not of host %.260q", len(m.GetUrl()), m.GetHost())
+	}
+	for _, c := range m.GetConsents() {
+		if len(c.GetPoster()) > MaxPeer || len(c.GetSignature()) > MaxSignature {
+			return fmt.Errorf("again: poster of %d bytes, signature of %d", len(c.GetPoster()), len(c.GetSignature()))
+		}
+	}
+	return nil
+}
+
 // PausedText is the reply of a paused peer to probes and offers; the sender backs off.
 const PausedText = "the peer is paused"
 

@@ -292,6 +292,20 @@ func (c *Client) SetJob(ctx context.Context, id, action string) (*Job, error) {
 	return call[*Job](ctx, c, http.MethodPost, "/v1/jobs/"+url.PathEscape(id)+"/"+url.PathEscape(action), nil, nil)
 }
 
+// SetRefresh implements Backend.
+func (c *Client) SetRefresh(ctx context.Context, id, refresh string) (*Job, error) {
+	return call[*Job](ctx, c, http.MethodPost, "/v1/jobs/"+url.PathEscape(id)+"/refresh", values("refresh", refresh), nil)
+}
+
+// Refresh implements Backend.
+func (c *Client) Refresh(ctx context.Context, target string, now bool) (*Refresh, error) {
+	v := values("target", target)
+	if now {
+		v.Set("now", "true")
+	}
+	return call[*Refresh](ctx, c, http.MethodPost, "/v1/refresh", v, nil)
+}
+
 // Wait implements Backend.
 func (c *Client) Wait(ctx context.Context, job string, patience time.Duration, fn func(Progress) error) error {
 	query := values("job", job)

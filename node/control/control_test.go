@@ -77,6 +77,14 @@ func (f *fake) Host(_ context.Context, h string) (*control.Host, error) {
 	return host, f.note("host %s", h)
 }
 
+func (f *fake) SetRefresh(_ context.Context, id, refresh string) (*control.Job, error) {
+	return posted, f.note("refresh of job %s: %s", id, refresh)
+}
+
+func (f *fake) Refresh(_ context.Context, target string, now bool) (*control.Refresh, error) {
+	return &control.Refresh{Host: "a", URL: target, Jobs: 1}, f.note("refresh %s %v", target, now)
+}
+
 func (f *fake) OptOutCheck(_ context.Context, u string) (*control.OptOutCheck, error) {
 	return &control.OptOutCheck{URL: u, OptedOut: true}, f.note("optout check %s", u)
 }
@@ -238,6 +246,8 @@ func TestRoundTrip(t *testing.T) {
 		{"job 3f/2a", func() (any, error) { return c.Job(ctx, "3f/2a") }, posted},
 		{"jobkey", func() (any, error) { return c.JobKey(ctx) }, &control.JobKey{ID: "12D3KooW"}},
 		{"pause 3f2a", func() (any, error) { return c.SetJob(ctx, "3f2a", "pause") }, posted},
+		{"refresh of job 3f2a: 20000/day", func() (any, error) { return c.SetRefresh(ctx, "3f2a", "20000/day") }, posted},
+		{"refresh a true", func() (any, error) { return c.Refresh(ctx, "a", true) }, &control.Refresh{Host: "a", URL: "a", Jobs: 1}},
 		{"pause for 0s", func() (any, error) { return c.Pause(ctx, 0) }, held},
 		{"pause for 2h0m0s", func() (any, error) { return c.Pause(ctx, 2*time.Hour) }, held},
 		{"resume", func() (any, error) { return c.Resume(ctx) }, held},

@@ -130,6 +130,12 @@ func (s *Server) routes() http.Handler {
 	post("/v1/jobs/{id}/{action}", func(r *http.Request) (any, error) {
 		return b.SetJob(r.Context(), r.PathValue("id"), r.PathValue("action"))
 	})
+	post("/v1/jobs/{id}/refresh", func(r *http.Request) (any, error) {
+		return b.SetRefresh(r.Context(), r.PathValue("id"), r.FormValue("refresh"))
+	})
+	post("/v1/refresh", func(r *http.Request) (any, error) {
+		return b.Refresh(r.Context(), r.FormValue("target"), flag(r, "now"))
+	})
 	post("/v1/jobs/{id}/seeds", func(r *http.Request) (any, error) {
 		var urls []string
 		if err := decode(r.Body, MaxRequest, &urls); err != nil {

@@ -312,6 +312,9 @@ type JobSpec struct {
 	NoTrapRules bool `json:"no_trap_rules,omitempty"`
 	// Retries is the number of tries after the first; nil means the default of three.
 	Retries *uint32 `json:"retries,omitempty"`
+	// Refresh fetches pages again: a number of visits a day of all peers together ("20000/day"), or an
+	// interval within which each page is visited ("7d"); empty: once.
+	Refresh string `json:"refresh,omitempty"`
 	// Continue resumes an unfinished job with the same specification instead of posting another.
 	Continue bool `json:"continue,omitempty"`
 	// Once returns a finished job with the same specification, if it fetched anything, instead of
@@ -341,6 +344,14 @@ type Job struct {
 	// Finished is when a waiting client saw the job done; nil if it is not done, or no client waited.
 	Finished *time.Time `json:"finished,omitempty"`
 	JobCounts
+}
+
+// Refresh is the answer to a request to visit pages again.
+type Refresh struct {
+	Host string `json:"host"`          // with the port unless it is the default
+	URL  string `json:"url,omitempty"` // empty: all pages of the host
+	Jobs int    `json:"jobs"`          // jobs that visit them again
+	Text string `json:"text"`          // for people
 }
 
 // JobKey is the key that signs jobs and changes made at a peer.
@@ -508,6 +519,18 @@ type WhyLine struct {
 	DueS   float64 `json:"due_s,omitempty"`
 	PutOff bool    `json:"put_off,omitempty"` // DueS is beyond the wait limit
 	Text   string  `json:"text"`              // text for people
+	// Again is the schedule of a page that is fetched again.
+	Again *Visits `json:"again,omitempty"`
+}
+
+// Visits are those of a page after it was fetched first.
+type Visits struct {
+	Visits  uint32     `json:"visits"`         // that checked for a change
+	Changes uint32     `json:"changes"`        // found by those
+	Rate    float64    `json:"changes_a_day"`  // expected
+	Last    time.Time  `json:"last"`           // of the visits, or of the fetch
+	Next    *time.Time `json:"next,omitempty"` // nil: the page is not fetched again
+	Text    string     `json:"text"`           // reason of the next, for people
 }
 
 // Progress is one line of a wait for the end of a crawl.

@@ -52,6 +52,7 @@ func (j *Job) Add(f *pflag.FlagSet) {
 	f.BoolVar(&j.asked.NoSitemaps, "no-sitemaps", false, "ignore sitemaps and feeds")
 	f.StringVar(&j.trapRules, "trap-rules", "on", "rules that leave endless parts of a site: on or off")
 	f.IntVar(&j.retries, "retries", 3, "retries of a URL after transient failures (after 5s, 1m, 5m)")
+	f.StringVar(&j.asked.Refresh, "refresh", "", "fetch pages again: N/day visits of the whole ring, or an interval such as 7d (default once)")
 	f.BoolVar(&j.again, "again", false, "crawl a finished job again")
 }
 
@@ -69,6 +70,11 @@ func (j *Job) Spec(urls []string) (control.JobSpec, error) {
 	}
 	if j.trapRules != "on" && j.trapRules != "off" {
 		return control.JobSpec{}, fmt.Errorf("%w: trap-rules %q: must be on or off", ErrUsage, j.trapRules)
+	}
+	if j.asked.Refresh != "" {
+		if _, err := job.ParseRefresh(j.asked.Refresh); err != nil {
+			return control.JobSpec{}, fmt.Errorf("%w: refresh %w", ErrUsage, err)
+		}
 	}
 	urls = slices.Concat(urls, j.sitemaps)
 	spec := j.asked

@@ -5,6 +5,7 @@ package settings
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -25,9 +26,9 @@ type Peer struct {
 	// allowed is the value of --allow-private.
 	allowed allowed
 	// Texts that Configure parses, so that errors are reported once all flags are set.
-	fetchFrom, proxy, optOutProof, diskReserve, maxBody, maxHostBytes string
-	headers                                                           []string
-	limits                                                            map[string]*string // by the keys of volunteer.Keys
+	fetchFrom, proxy, optOutProof, diskReserve, maxBody, maxHostBytes, refreshShare string
+	headers                                                                         []string
+	limits                                                                          map[string]*string // by the keys of volunteer.Keys
 	// Latency is the file of the RTT matrix.
 	Latency                  string
 	LatencyRow, LatencyPeers int // this peer's row from 0, and how many rows are peers'
@@ -85,6 +86,8 @@ func (r *Peer) Add(f *pflag.FlagSet) {
 	f.StringVar(&c.Duplicates, "duplicates", c.Duplicates, "links of duplicate pages: extract or drop")
 	f.StringVar(&c.Seen, "seen", c.Seen, "URL set: exact, or bloom (the paper's filter, loses some URLs)")
 	f.BoolVar(&c.ForgetLimits, "forget-limits", false, "discard changes made by limits set in earlier runs")
+	f.StringVar(&r.refreshShare, "refresh-share", "50%", "share of requests to a host for pages fetched again while others wait for their first visit")
+	f.DurationVar(&c.RefreshDay, "refresh-day", c.RefreshDay, "length of a day of job refresh, to shorten experiments; requires --profile lab")
 	f.StringVar(&r.diskReserve, "disk-reserve", "256MiB", "free disk space at which the peer stops")
 	f.StringVar(&r.maxBody, "max-body", "16MiB", "maximum decoded body size; sitemaps: 50MiB")
 	f.StringVar(&c.Reachability, "reachability", "", "auto (asks other peers), public, or private (a worker) (default the profile's)")
@@ -132,6 +135,10 @@ func (r *Peer) Configure(dataDir, api, version string) (node.Config, error) {
 	reserve, err := volunteer.ParseSize(r.diskReserve)
 	if err != nil {
 		return c, fmt.Errorf("%w: disk-reserve %q: %w", ErrUsage, r.diskReserve, err)
+	}
+	again, err := strconv.ParseFloat(strings.TrimSuffix(r.refreshShare, "%"), 64)
+	if c.RefreshShare = again / 100; err != nil || !(again > 0 && again <= 100) {
+		return c, fmt.Errorf("%w: refresh-share %q: must be above 0%% and at most 100%%", ErrUsage, r.refreshShare)
 	}
 	body, err := volunteer.ParseSize(r.maxBody)
 	if err != nil {

@@ -161,6 +161,11 @@ func expected(e *control.Estimator) float64 {
 	return e.ExpectedMs
 }
 
+// Refresh writes the answer to a request to visit pages again.
+func Refresh(out io.Writer, r *control.Refresh) error {
+	return words.Table(out, [][]string{{cmp.Or(r.URL, r.Host), r.Text}})
+}
+
 // Why prints the outcome of a URL for each job.
 func Why(out io.Writer, w *control.Why) error {
 	rows := [][]string{{"URL", w.URL}, {"host", w.Host}, {"owner", w.Owner}}

@@ -54,6 +54,12 @@ func Job(out io.Writer, j *control.Job) error {
 	if j.Spec.MaxPages > 0 {
 		rows = append(rows, []string{"max pages", fmt.Sprint(j.Spec.MaxPages)})
 	}
+	if j.Spec.Refresh != "" {
+		rows = append(rows, []string{"refresh", j.Spec.Refresh})
+	}
+	if j.Scheduled+j.Visits > 0 {
+		rows = append(rows, []string{"fetched again", fmt.Sprintf("%s pages; %s visits, %s changes, %s answers of status 304", words.Number(j.Scheduled), words.Number(j.Visits), words.Number(j.Changes), words.Number(j.NotModified))})
+	}
 	if j.Waiting > 0 {
 		rows = append(rows, []string{"retries", fmt.Sprintf("%d pending, next in %s", j.Waiting, words.Seconds(j.NextRetryS))})
 	}

@@ -221,12 +221,16 @@ type Counts struct {
 	PutOff      int64   `json:"put_off,omitempty"`
 	PutOffHosts int64   `json:"put_off_hosts,omitempty"`  // hosts of these URLs
 	PutOffNextS float64 `json:"put_off_next_s,omitempty"` // seconds until the first is due
+	Scheduled   int64   `json:"scheduled,omitempty"`      // pages that are fetched again
+	Visits      int64   `json:"visits,omitempty"`         // of them after the first, that checked for a change
+	Changes     int64   `json:"changes,omitempty"`        // found by those
+	NotModified int64   `json:"not_modified,omitempty"`   // answers with status 304
 }
 
 // Add sums o into c.
 func (c *Counts) Add(o *Counts) {
-	of := [...]int64{o.Accepted, o.Done, o.Pending, o.Leased, o.Waiting, o.Outbox, o.Bytes, o.LinksLeftOut, o.PutOff, o.PutOffHosts}
-	for i, to := range [...]*int64{&c.Accepted, &c.Done, &c.Pending, &c.Leased, &c.Waiting, &c.Outbox, &c.Bytes, &c.LinksLeftOut, &c.PutOff, &c.PutOffHosts} {
+	of := [...]int64{o.Accepted, o.Done, o.Pending, o.Leased, o.Waiting, o.Outbox, o.Bytes, o.LinksLeftOut, o.PutOff, o.PutOffHosts, o.Scheduled, o.Visits, o.Changes, o.NotModified}
+	for i, to := range [...]*int64{&c.Accepted, &c.Done, &c.Pending, &c.Leased, &c.Waiting, &c.Outbox, &c.Bytes, &c.LinksLeftOut, &c.PutOff, &c.PutOffHosts, &c.Scheduled, &c.Visits, &c.Changes, &c.NotModified} {
 		*to += of[i]
 	}
 	c.PutOffNextS = Sooner(c.PutOffNextS, o.PutOffNextS)
@@ -255,6 +259,7 @@ func CountsOf(id job.ID, of *ondisk.Counters, out int64) Counts {
 	c := Counts{
 		Job: id.String(), Accepted: of.Accepted, Done: of.Done(), Waiting: of.Delayed, Leased: out, Outbox: of.Outbox,
 		Outcomes: make(map[string]int64), Bytes: of.Bytes, LinksLeftOut: of.LeftOut,
+		Scheduled: of.Scheduled, Visits: of.Visits, Changes: of.Changes, NotModified: of.NotModified,
 	}
 	for o, n := range of.Outcomes {
 		if n > 0 {

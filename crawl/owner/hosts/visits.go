@@ -8,7 +8,9 @@ import (
 	"github.com/apoidea/apoidea/crawl/fresh"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // Visits again: a URL with an outcome has the time of its next visit in its entry. A record of the
@@ -26,9 +28,9 @@ type refreshing struct {
 const (
 	// firstWeight is the weight of URLs that match --first; others have 1.
 	firstWeight = 4
-	// leastVisited is the time that a budget needs to visit every URL once, divided into the longest
-	// time without a visit: a quarter of the visits ensure it.
-	leastVisited = 4
+	// LeastVisited is the longest time between two visits of a URL, in multiples of the time that the
+	// budget needs to visit every URL once: a quarter of the visits ensure it.
+	LeastVisited = 4
 	// withinPart of the interval of --refresh is waited, so that the visit is made within it.
 	withinPart = 0.95
 )
@@ -146,7 +148,7 @@ func (t *JobTable) Due(hj *Job, hash uint64, f *ondisk.Final, last fresh.Outcome
 		if p.Visits == 0 {
 			p.Rate = host.Prior(&job)
 		}
-		at = min(p.Due(now, last, js.Control().Threshold()), p.Last+leastVisited*float64(max(sums.Scheduled, 1))/js.PerDay())
+		at = min(p.Due(now, last, js.Control().Threshold()), p.Last+LeastVisited*float64(max(sums.Scheduled, 1))/js.PerDay())
 		if p.Visits == 0 {
 			at = p.Last + (at-p.Last)*spread
 		}
@@ -172,10 +174,15 @@ func (a *Agenda) VisitsAt(h *Host, hj *Job) int64 {
 	case hj.NextVisit() <= ondisk.DueAsked*1000:
 	case js.Refresh == 0:
 		return Never
-	case js.PerDay() > 0 && js.Control().Spent():
+	case !js.MayVisit():
 		at = max(at, a.jobs.hourEnd(js))
 	}
 	return at
+}
+
+// MayVisit reports whether the job's refresh admits a visit that is due.
+func (js *JobState) MayVisit() bool {
+	return js.Refresh != 0 && (js.PerDay() == 0 || !js.Control().Spent())
 }
 
 // firstVisit returns when the first visit of a host that is not out is due, in Unix seconds; 0: none.
@@ -261,8 +268,8 @@ func (t *Table) NextLoad() int64 { return t.visitsAt }
 // Scan is a scan over the entries of hosts, to set the times of their visits.
 type Scan struct {
 	from, to []byte
-	job      *JobState // nil: all
-	asked    bool      // by a user: at once
+	job      *JobState
+	again    *wire.Again // a request of a user; nil: all entries of the job are scheduled
 }
 
 // Scans are the scans in progress.
@@ -282,17 +289,18 @@ const (
 
 // All begins a scan of a job's entries on this peer, in place of an earlier one.
 func (s *Scans) All(js *JobState) {
-	s.list = slices.DeleteFunc(s.list, func(c *Scan) bool { return c.job == js && !c.asked })
+	s.list = slices.DeleteFunc(s.list, func(c *Scan) bool { return c.job == js && c.again == nil })
 	s.list = append(s.list, &Scan{from: []byte{ondisk.SpaceHost}, to: []byte{ondisk.SpaceHost + 1}, job: js})
 }
 
-// Host begins a scan of a host's entries, whose visits are due at once; false if there are too many
-// scans already.
-func (s *Scans) Host(pos ring.Pos) bool {
+// Host begins a scan of a job's entries on a host, for a request; false if there are too many scans
+// already.
+func (s *Scans) Host(h *Host, js *JobState, a *wire.Again) bool {
 	if len(s.list) >= maxScans {
 		return false
 	}
-	s.list = append(s.list, &Scan{from: ondisk.HostPrefix(pos, ondisk.KindEntry), to: ondisk.HostPrefix(pos, ondisk.KindEntry+1), asked: true})
+	prefix := ondisk.JobPrefix(h.Pos, ondisk.KindEntry, js.ID)
+	s.list = append(s.list, &Scan{from: prefix, to: kv.PrefixEnd(prefix), job: js, again: a})
 	return true
 }
 
@@ -302,7 +310,7 @@ func (s *Scans) Some() bool { return len(s.list) > 0 }
 // Begin begins the scans of jobs whose entries are not all scheduled.
 func (s *Scans) Begin() {
 	for _, js := range s.jobs.Order {
-		if js.Known && js.Refresh != 0 && !js.Schedules() && !slices.ContainsFunc(s.list, func(c *Scan) bool { return c.job == js }) {
+		if js.Known && js.Refresh != 0 && !js.Schedules() && !slices.ContainsFunc(s.list, func(c *Scan) bool { return c.job == js && c.again == nil }) {
 			s.All(js)
 		}
 	}
@@ -333,7 +341,7 @@ func (s *Scans) Go() {
 				skip = ondisk.HostPrefix(pos, ondisk.KindEntry)
 			case kind != ondisk.KindEntry:
 				skip = ondisk.HostPrefix(pos, 0xff)
-			case c.job != nil && ondisk.JobIn(key) != c.job.ID:
+			case ondisk.JobIn(key) != c.job.ID:
 				if prefix := ondisk.JobPrefix(pos, ondisk.KindEntry, c.job.ID); string(prefix) > string(key) {
 					skip = prefix
 				} else {
@@ -360,11 +368,11 @@ func (s *Scans) Go() {
 		key := list[i].key
 		hash, ok := ondisk.HashIn(key[ondisk.JobPrefixLen:])
 		if h := s.hosts.At(ring.Pos(key[1:])); ok && h != nil {
-			s.one(h, s.Book(h, s.jobs.Of(ondisk.JobIn(key))), hash, &list[i].entry.Final, c.asked)
+			s.one(h, s.Book(h, s.jobs.Of(ondisk.JobIn(key))), hash, &list[i].entry.Final, c.again)
 		}
 	}
 	if string(c.from) >= string(c.to) {
-		if s.list = s.list[1:]; c.job != nil {
+		if s.list = s.list[1:]; c.again == nil {
 			c.job.Scheduled(c.job.Refresh)
 			s.jobs.Changed(c.job)
 		}
@@ -372,13 +380,15 @@ func (s *Scans) Go() {
 }
 
 // one sets the time of the next visit of a URL.
-func (s *Scans) one(h *Host, hj *Job, hash uint64, f *ondisk.Final, asked bool) {
+func (s *Scans) one(h *Host, hj *Job, hash uint64, f *ondisk.Final, a *wire.Again) {
 	next := *f
 	switch {
-	case ondisk.Knows(f.Outcome) < pageKnown:
+	case ondisk.Knows(f.Outcome) < pageKnown || a != nil && f.LastVisit() > a.GetAtS():
 		return
-	case asked:
+	case a != nil && a.GetNow():
 		next.Revisit.Due = ondisk.DueAsked
+	case a != nil:
+		next.Revisit.Due = ondisk.Seconds(s.Now)
 	case f.Revisit.Due == ondisk.DueAsked:
 		return
 	default:
@@ -390,11 +400,11 @@ func (s *Scans) one(h *Host, hj *Job, hash uint64, f *ondisk.Final, asked bool) 
 	}
 }
 
-// Asked makes a URL with an outcome due at once; false if it has none.
-func (s *Scans) Asked(h *Host, hj *Job, hash uint64) bool {
+// URL makes a page due for a request; false if the URL is none.
+func (s *Scans) URL(h *Host, hj *Job, hash uint64, a *wire.Again) bool {
 	n, ok := hj.Entry(hash)
 	if ok = ok && n.Done && ondisk.Knows(n.Final.Outcome) >= pageKnown; ok {
-		s.one(h, hj, hash, &n.Final, true)
+		s.one(h, hj, hash, &n.Final, a)
 	}
 	return ok
 }

@@ -229,7 +229,7 @@ func (f *filler) visits(hj *hosts.Job, limit int) {
 		}
 	}()
 	for _, v := range list {
-		if granted == limit || f.full() || f.Buf.Err() != nil || v.due != ondisk.DueAsked && f.agenda.VisitsAt(f.h, hj) > f.Now {
+		if granted == limit || f.full() || f.Buf.Err() != nil || v.due != ondisk.DueAsked && !hj.State.MayVisit() {
 			hj.Visitable(v.due)
 			continue
 		}

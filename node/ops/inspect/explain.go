@@ -262,6 +262,7 @@ func whyLine(f *owner.Fate, now, horizon time.Time) control.WhyLine {
 			l.LinksLeftOut = int64(n)
 			l.Text += fmt.Sprintf("; %d of its links dropped: size limits of one page", n)
 		}
+		whyAgain(&l, f.Again)
 	case "waiting":
 		l.Text = fmt.Sprintf("waiting for try %d, %s", l.Tries+1, due(f.Due, now))
 		whyLate(&l, f, now, horizon)
@@ -280,6 +281,24 @@ func whyLine(f *owner.Fate, now, horizon time.Time) control.WhyLine {
 		}
 	}
 	return l
+}
+
+// whyAgain adds the visits of a page after it was fetched first.
+func whyAgain(l *control.WhyLine, a *owner.Again) {
+	if a == nil {
+		return
+	}
+	l.Again = &control.Visits{Visits: a.Visits, Changes: a.Changes, Rate: a.Rate, Last: a.Last, Text: a.Why}
+	next := "no next visit"
+	if !a.Next.IsZero() {
+		l.Again.Next = &a.Next
+		next = "next " + a.Next.UTC().Format(time.RFC3339)
+	}
+	every := "less than once in 100 years"
+	if a.Rate > 1./36500 {
+		every = fmt.Sprintf("a change in %.3g days", 1/a.Rate)
+	}
+	l.Text += fmt.Sprintf("; visits after the first: %d, with changes: %d, expected: %s; last %s, %s: %s", a.Visits, a.Changes, every, a.Last.UTC().Format(time.RFC3339), next, a.Why)
 }
 
 // whyLate adds the backoff or crawl delay of the URL's host.

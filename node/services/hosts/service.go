@@ -10,6 +10,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/services/rpc"
 )
 
@@ -18,6 +19,7 @@ const (
 	tagLinks   = 'L' // to the owners of hosts
 	tagSession = 'S'
 	tagVouch   = 'V'
+	tagAgain   = 'A'
 	tagOffer   = 'O' // to workers
 )
 
@@ -34,6 +36,8 @@ var (
 	SessionMethod = rpc.Method[*wire.Session, *wire.SessionReply]{Service: rpc.ServiceOwner, Tag: tagSession}
 	// VouchMethod asks the owner of a host whether a peer is or was its worker.
 	VouchMethod = rpc.Method[*wire.Vouch, *wire.VouchReply]{Service: rpc.ServiceOwner, Tag: tagVouch}
+	// againMethod asks the owner of a host to fetch pages again.
+	againMethod = rpc.Method[*wire.Again, *wire.AgainReply]{Service: rpc.ServiceOwner, Tag: tagAgain}
 	// OfferMethod offers hosts to a worker.
 	OfferMethod = rpc.Method[*wire.Offer, *wire.OfferReply]{
 		Service: rpc.ServiceWorker, Tag: tagOffer, Within: offerTimeout,
@@ -75,6 +79,7 @@ func (w *Owners) Service() rpc.Service {
 				}
 			}),
 		SessionMethod.Handle(rpc.Anyone("job is known; outcomes: caller has or had the host, or is a neighbor; requests: host was offered to the caller, or it is a neighbor; host state: caller holds the lease"), w.Session),
+		againMethod.Handle(rpc.Anyone("this peer owns the host; the posters of the jobs have signed the request, in the last ten minutes"), w.again),
 		VouchMethod.Handle(rpc.Members("this peer owns the host"), w.vouch),
 	)
 }
@@ -104,6 +109,27 @@ func (w *Owners) posted(from peer.ID, m *wire.Links) bool {
 		}
 	}
 	return len(m.GetJobIds()) > 0
+}
+
+// Again asks the owner of a host to fetch pages again, and returns the number of jobs that do.
+func (w *Owners) Again(ctx context.Context, m *wire.Again) (jobs int, err error) {
+	reply, err := againMethod.CallOwner(ctx, w.deps.Router, ring.HostKey(m.GetHost()), m)
+	return int(reply.GetJobs()), err
+}
+
+// againWithin is how old a request to fetch pages again may be.
+const againWithin = 10 * time.Minute
+
+func (w *Owners) again(ctx context.Context, _ peer.ID, m *wire.Again) (*wire.AgainReply, error) {
+	if err := w.Serves(m.GetHost()); err != nil {
+		return nil, err
+	}
+	if age := w.deps.Now().Sub(time.Unix(int64(m.GetAtS()), 0)); age.Abs() > againWithin {
+		return nil, rpc.Refuse("the request was signed %v ago: check the clocks of this peer and of the host's owner", age.Round(time.Second))
+	}
+	jobs := 0
+	err := w.Do(ctx, func(o *owner.Owner) { jobs = o.Refresh(m) })
+	return &wire.AgainReply{Jobs: uint32(jobs)}, err //nolint:gosec // few
 }
 
 // Links processes a batch of links; it returns when they are on disk.

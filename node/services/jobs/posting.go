@@ -37,6 +37,8 @@ type PosterDeps struct {
 	Seeds func(ctx context.Context, spec *job.Spec, from int) (sent int, err error)
 	// Ready returns when the peer serves requests.
 	Ready func(ctx context.Context) error
+	// Again asks the owner of a host to fetch pages again, and returns the number of jobs that do.
+	Again func(ctx context.Context, m *wire.Again) (jobs int, err error)
 }
 
 // Poster accepts jobs from users: posting, listing, changes of state. Its methods implement the job
@@ -100,6 +102,25 @@ func (p *Poster) sign(s control.JobSpec) (*job.Spec, error) {
 
 // Post sends a job to its owner and waits until its seeds are on disk at the owners of their hosts.
 func (p *Poster) Post(ctx context.Context, s control.JobSpec) (*control.Job, error) {
+	if s.Refresh == "" {
+		return p.post(ctx, s)
+	}
+	if _, err := job.ParseRefresh(s.Refresh); err != nil {
+		return nil, control.Usage("refresh " + err.Error())
+	}
+	j, err := p.post(ctx, s)
+	if err != nil || j.Spec.Refresh == s.Refresh {
+		return j, err
+	}
+	fresh, err := p.SetRefresh(ctx, j.ID, s.Refresh)
+	if err != nil {
+		return nil, fmt.Errorf("job %s is posted, but not its refresh: %w; repeat it with: apoidea job refresh %s %s", j.ID, err, j.ID, s.Refresh)
+	}
+	fresh.Continued = j.Continued
+	return fresh, nil
+}
+
+func (p *Poster) post(ctx context.Context, s control.JobSpec) (*control.Job, error) {
 	if err := p.deps.Ready(ctx); err != nil {
 		return nil, err
 	}
@@ -408,6 +429,74 @@ func (p *Poster) SetJob(ctx context.Context, prefix, action string) (*control.Jo
 	return j, nil
 }
 
+// SetRefresh implements control.Backend.
+func (p *Poster) SetRefresh(ctx context.Context, prefix, refresh string) (*control.Job, error) {
+	r, err := job.ParseRefresh(refresh)
+	if err != nil {
+		return nil, control.Usage("refresh " + err.Error())
+	}
+	j, err := p.Job(ctx, prefix)
+	if err != nil {
+		return nil, err
+	}
+	id, err := job.ParseID(j.ID)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := p.deps.Registry.change(ctx, id, func(s *job.Standing) { s.Refresh = r })
+	if foreign, ok := errors.AsType[*foreignError](err); ok {
+		return nil, control.Refused(foreign.Error())
+	}
+	if err != nil {
+		return nil, err
+	}
+	j.Spec.Refresh = refreshOf(rec)
+	return j, nil
+}
+
+// refreshOf returns the refresh of a job for display, empty if there is none.
+func refreshOf(rec *wire.Job) string {
+	if rec.GetRefresh() == 0 {
+		return ""
+	}
+	return job.Refresh(rec.GetRefresh()).String()
+}
+
+// Refresh implements control.Backend.
+func (p *Poster) Refresh(ctx context.Context, target string, now bool) (*control.Refresh, error) {
+	url := link.WithScheme(target)
+	canonical, err := link.Canonical(url)
+	if err != nil {
+		return nil, control.Usage(fmt.Sprintf("%.200q: %v", target, err))
+	}
+	if err := p.deps.Ready(ctx); err != nil {
+		return nil, err
+	}
+	m := &wire.Again{Host: link.Host(canonical), AtS: uint32(time.Now().Unix()), Now: now} //nolint:gosec // until 2106
+	if url == target {
+		m.Url = []byte(canonical)
+	}
+	reg := &p.deps.Registry.deps
+	reg.Key.SignAgain(m)
+	if !bytes.Equal(reg.Key.ID(), reg.Own.ID()) {
+		reg.Own.SignAgain(m)
+	}
+	jobs, err := p.deps.Again(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	r := &control.Refresh{Host: m.GetHost(), URL: string(m.GetUrl()), Jobs: jobs, Text: "visited again in its turn, within the budget of the job"}
+	switch {
+	case jobs == 0 && now:
+		r.Text = "nothing to visit: no job that this peer's key may change has fetched it (apoidea job keys)"
+	case jobs == 0:
+		r.Text = "nothing to visit: no job with a refresh that this peer's key may change has fetched it (--now visits it without one; apoidea job refresh)"
+	case now:
+		r.Text = "visited again as soon as the delay of the host allows"
+	}
+	return r, nil
+}
+
 // jobOf converts a record for display.
 func jobOf(rec *wire.Job) *control.Job {
 	s := rec.GetSpec()
@@ -417,7 +506,7 @@ func jobOf(rec *wire.Job) *control.Job {
 		Spec: control.JobSpec{
 			Scope: s.GetScope(), MaxPages: s.GetMaxPages(), MaxBytes: s.GetMaxBytes(), MaxPagesPerHost: s.GetMaxPagesPerHost(),
 			Requisites: s.GetRequisites(), NoSitemaps: s.GetNoSitemaps(), NoTrapRules: s.GetTrapRules() == nil, Include: s.GetInclude(), Exclude: s.GetExclude(), First: s.GetFirst(),
-			MoreSeeds: s.GetMoreSeeds(), SeedsDigest: s.GetSeedsDigest(),
+			MoreSeeds: s.GetMoreSeeds(), SeedsDigest: s.GetSeedsDigest(), Refresh: refreshOf(rec),
 		},
 	}
 	for _, d := range s.GetHostDepths() {

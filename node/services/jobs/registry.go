@@ -398,47 +398,48 @@ func (b *Registry) post(ctx context.Context, spec *job.Spec) (*wire.Job, error) 
 const statesTried = 3
 
 // setState changes the state of a job at its owner. A signed job needs the poster's key.
-func (b *Registry) setState(ctx context.Context, id job.ID, state job.State) (rec *wire.Job, err error) {
+func (b *Registry) setState(ctx context.Context, id job.ID, state job.State) (*wire.Job, error) {
+	return b.change(ctx, id, func(s *job.Standing) { s.State = state })
+}
+
+// change changes the standing of a job at its owner. A signed job needs the poster's key.
+func (b *Registry) change(ctx context.Context, id job.ID, to func(*job.Standing)) (rec *wire.Job, err error) {
 	for range statesTried {
-		req := &wire.JobRequest{SetState: uint32(state)}
-		if k, ok := b.look(id); !ok || k.spec.Signed() {
-			if rec, err = b.get(ctx, id); err != nil {
-				return nil, err
-			}
-			if err := b.sign(id, rec, req); err != nil {
+		if rec, err = b.get(ctx, id); err != nil {
+			return nil, err
+		}
+		now := standingOf(rec)
+		if k, ok := b.look(id); ok { // the owner may be outdated
+			now = now.Merge(k.Standing)
+		}
+		want := now
+		if to(&want); want != now {
+			want.Version++
+			if want, err = b.sign(id, rec.GetSpec(), want); err != nil {
 				return nil, err
 			}
 		}
-		if rec, err = b.one(ctx, id, req); err != nil || job.State(rec.GetState()) == state {
+		req := &wire.JobRequest{SetState: uint32(want.State), Version: want.Version, Refresh: uint64(want.Refresh), StateSignature: []byte(want.Signature)}
+		if rec, err = b.one(ctx, id, req); err != nil || job.State(rec.GetState()) == want.State && job.Refresh(rec.GetRefresh()) == want.Refresh {
 			break
 		}
 	}
 	return rec, err
 }
 
-// sign signs a request to change the state of a job, if the job is signed.
-func (b *Registry) sign(id job.ID, rec *wire.Job, req *wire.JobRequest) error {
-	spec := rec.GetSpec()
+// sign signs a new standing of a job, if the job is signed.
+func (b *Registry) sign(id job.ID, spec *wire.JobSpec, s job.Standing) (job.Standing, error) {
 	if len(spec.GetSignature()) == 0 {
-		return nil
+		return s, nil
 	}
 	key := b.deps.Key
 	if bytes.Equal(spec.GetPoster(), b.deps.Own.ID()) {
 		key = b.deps.Own
 	}
 	if !bytes.Equal(spec.GetPoster(), key.ID()) {
-		return &foreignError{id, peer.ID(spec.GetPoster()), peer.ID(b.deps.Key.ID())}
+		return s, &foreignError{id, peer.ID(spec.GetPoster()), peer.ID(b.deps.Key.ID())}
 	}
-	now := standingOf(rec)
-	if k, ok := b.look(id); ok { // the owner may be outdated
-		now = now.Merge(k.Standing)
-	}
-	if now.State == job.State(req.GetSetState()) { // no change needed
-		now.Version--
-	}
-	now = key.SignState(id, job.Standing{State: job.State(req.GetSetState()), Version: now.Version + 1})
-	req.Version, req.StateSignature = now.Version, []byte(now.Signature)
-	return nil
+	return key.SignState(id, s), nil
 }
 
 // foreignError is returned for a job of another key than this peer's.

@@ -1,0 +1,378 @@
+package owner_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+// changing is a site with pages that change, and a worker that fetches them.
+type changing struct {
+	*scene
+	version func(url string, day float64) int // of its content
+	lies    bool                              // the ETag stays
+	noTag   bool
+	answer  func(f *wire.Fetched) // changes an answer
+	visits  map[string][]float64  // days of the visits by URL, after the first
+	plain   int                   // of them, unconditional
+	same    int                   // answers with status 304
+	dropped int                   // of the next grants are not reported
+}
+
+func newChanging(t *testing.T, refresh string, change func(*owner.Config)) *changing {
+	t.Helper()
+	w := &changing{version: func(string, float64) int { return 1 }, visits: make(map[string][]float64)}
+	w.scene = newScene(t, func(_ *wire.JobSpec, cfg *owner.Config) {
+		if change != nil {
+			change(cfg)
+		}
+	})
+	w.refresh(refresh)
+	return w
+}
+
+func (w *changing) refresh(text string) {
+	r, err := job.ParseRefresh(text)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.jobs[w.id].refresh = r
+	w.do(func(o *owner.Owner) { o.JobChanged(w.id) })
+}
+
+func (w *changing) day() float64 { return w.now.Sub(epochStart).Hours() / 24 }
+
+// fetch answers a URL of a grant.
+func (w *changing) fetch(url string, r *wire.Revisit) *wire.Fetched {
+	version := w.version(url, w.day())
+	f := w.got(url, link.OutcomeOK)
+	f.Content, f.Digest = uint64(pick(url, 1<<30)<<8+version), fmt.Appendf(nil, "%032x", pick(fmt.Sprint(url, version), 1<<60))
+	f.Etag = fmt.Sprintf(`"%d"`, version)
+	switch {
+	case w.noTag:
+		f.Etag = ""
+	case w.lies:
+		f.Etag = `"always"`
+	}
+	if r != nil {
+		f.Again = true
+		w.visits[url] = append(w.visits[url], w.day())
+		if r.GetEtag() == "" {
+			w.plain++
+		}
+		if r.GetEtag() != "" && r.GetEtag() == f.GetEtag() {
+			w.same++
+			f.Outcome, f.Status, f.Content, f.Digest = uint32(link.OutcomeDuplicate), http.StatusNotModified, 0, r.GetDigest()
+		}
+	}
+	if w.answer != nil {
+		w.answer(f)
+	}
+	return f
+}
+
+// serve fetches all that is granted until there is nothing to do, and returns the next time.
+func (w *changing) serve() time.Time {
+	w.t.Helper()
+	for range 10_000 {
+		ready := w.do(nil)
+		var names []string
+		for _, o := range w.placed(ready, "w") {
+			names = append(names, o.Hosts...)
+		}
+		if len(names) == 0 && (ready.Next.IsZero() || ready.Next.After(w.now)) {
+			return ready.Next
+		}
+		for _, host := range names {
+			reply, _ := w.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: host, Want: 100}}})
+			if len(reply.GetGrants()) == 0 {
+				continue
+			}
+			g := reply.GetGrants()[0]
+			again := make(map[int]*wire.Revisit)
+			for _, r := range g.GetRevisits() {
+				again[int(r.GetAt())] = r
+			}
+			if w.dropped > 0 {
+				w.dropped--
+				continue
+			}
+			var list []*wire.Fetched
+			for i, url := range granted(g) {
+				list = append(list, w.fetch(url, again[i]))
+			}
+			w.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: host, Epoch: g.GetEpoch(), Fetched: list, Release: true}}})
+		}
+	}
+	w.t.Fatal("the owner is never idle")
+	return time.Time{}
+}
+
+// live lets time pass, from one event to the next.
+func (w *changing) live(days float64) {
+	w.t.Helper()
+	for end := w.now.Add(time.Duration(days * 24 * float64(time.Hour))); ; {
+		next := w.serve()
+		if next.IsZero() || next.After(end) {
+			w.now = end
+			w.serve()
+			return
+		}
+		w.now = next
+	}
+}
+
+func (w *changing) all() (n int) {
+	for _, list := range w.visits {
+		n += len(list)
+	}
+	return n
+}
+
+func (w *changing) counts() owner.Counts {
+	c := w.owner.Counts(w.id)
+	return c
+}
+
+func TestEachPageIsVisitedWithinTheInterval(t *testing.T) {
+	w := newChanging(t, "7d", nil)
+	w.post(1, append(pages("a.example", 30), pages("b.example", 20)...)...)
+	w.live(40)
+	if len(w.visits) != 50 {
+		t.Fatalf("%d pages were visited again, want 50", len(w.visits))
+	}
+	for url, list := range w.visits {
+		last := 0.0
+		for _, day := range append(slices.Clone(list), 40) {
+			if day-last > 7 || day != 40 && day-last < 5 {
+				t.Errorf("%s: visited on days %.1f", url, list)
+				break
+			}
+			last = day
+		}
+	}
+	c := w.counts()
+	if c.Accepted != 50 || c.Done != 50 || c.Outstanding() != 0 || c.Outcomes["ok"] != 50 {
+		t.Errorf("counts %+v", c)
+	}
+	if w.same < 9*w.all()/10 || w.plain < 3 {
+		t.Errorf("%d of %d visits cost a 304, %d were controls", w.same, w.all(), w.plain)
+	}
+	f := w.fate("http://a.example/00").Again
+	if f.Visits < 5 || f.Changes != 0 {
+		t.Errorf("fate %+v", f)
+	}
+}
+
+func TestAChangedPageBringsItsLinks(t *testing.T) {
+	w := newChanging(t, "1d", nil)
+	w.version = func(url string, day float64) int {
+		if url == "http://a.example/01" && day > 2.5 {
+			return 2
+		}
+		return 1
+	}
+	w.answer = func(f *wire.Fetched) {
+		if f.GetAgain() && f.GetStatus() == 200 && w.version(string(f.GetUrl()), w.day()) == 2 {
+			f.Links = [][]byte{[]byte("http://b.example/new")}
+		}
+	}
+	w.post(1, pages("a.example", 3)...)
+	w.live(5)
+	if f := w.fate("http://a.example/01"); f.Again.Changes != 1 || f.Again.Visits < 4 || f.Final.Outcome != link.OutcomeOK {
+		t.Errorf("changed page: %+v", f)
+	}
+	if f := w.fate("http://a.example/00"); f.Again.Changes != 0 {
+		t.Errorf("unchanged page: %+v", f)
+	}
+	if f := w.fate("http://b.example/new"); f.Final.Outcome != link.OutcomeOK {
+		t.Errorf("link of a changed page: %+v", f)
+	}
+}
+
+// TestAVisitIsNotLost ends leases and processes while visits are out.
+func TestAVisitIsNotLost(t *testing.T) {
+	w := newChanging(t, "1d", nil)
+	w.post(1, pages("a.example", 5)...)
+	w.live(0.5)
+	w.dropped = 1
+	w.live(0.6)
+	if w.dropped != 0 || w.all() < 5 {
+		t.Errorf("%d visits after a lease without a report", w.all())
+	}
+	w.dropped = 1
+	w.live(0.9) // up to the grant
+	w.crash(w.now, rand.New(rand.NewPCG(1, 2)))
+	w.live(1)
+	if len(w.visits) != 5 || w.all() < 10 {
+		t.Errorf("%d visits to %d pages after a crash", w.all(), len(w.visits))
+	}
+}
+
+func TestErrorsAreNoChanges(t *testing.T) {
+	w := newChanging(t, "1d", nil)
+	w.post(1, pages("a.example", 2)...)
+	w.live(0.1)
+	w.answer = func(f *wire.Fetched) {
+		if f.GetAgain() {
+			f.Outcome, f.Status, f.Digest, f.RecordId, f.Content = uint32(link.OutcomeHTTPError), 404, nil, nil, 0
+		}
+	}
+	w.live(30)
+	f := w.fate("http://a.example/00")
+	if f.Final.Outcome != link.OutcomeOK || f.Again.Visits != 0 || f.Again.Changes != 0 {
+		t.Errorf("a page that is gone: %+v", f)
+	}
+	if n := len(w.visits["http://a.example/00"]); n < 4 || n > 7 {
+		t.Errorf("%d visits to a page that is gone for 30 days, want about 5: %v", n, w.visits)
+	}
+	w.answer = nil
+	w.live(64)
+	if f := w.fate("http://a.example/00"); f.Again.Visits == 0 {
+		t.Errorf("a page that is back: %+v", f)
+	}
+}
+
+// TestABudgetOfVisits spends a budget on the pages that change.
+func TestABudgetOfVisits(t *testing.T) {
+	w := newChanging(t, "24/day", nil)
+	w.check = false // the steps are too many
+
+	w.version = func(url string, day float64) int {
+		if pick(url, 4) == 0 {
+			return int(day / 3) // a quarter of the pages
+		}
+		return 1
+	}
+	for i := range 5 {
+		w.post(1, pages(fmt.Sprintf("h%d.example", i), 40)...)
+	}
+	const days = 80
+	w.live(days)
+	if got, want := float64(w.all()), 24.*days; math.Abs(got-want) > 0.1*want {
+		t.Errorf("%v visits, want about %v", got, want)
+	}
+	var often, seldom, changing, others float64
+	for i := range 5 {
+		for _, url := range pages(fmt.Sprintf("h%d.example", i), 40) {
+			if n := float64(len(w.visits[url])); pick(url, 4) == 0 {
+				often, changing = often+n, changing+1
+			} else {
+				seldom, others = seldom+n, others+1
+			}
+			if len(w.visits[url]) == 0 {
+				t.Errorf("%s was never visited", url)
+			}
+		}
+	}
+	if often/changing < 2*seldom/others {
+		t.Errorf("%.1f visits to a page that changes, %.1f to others", often/changing, seldom/others)
+	}
+}
+
+func TestLyingValidatorsAreNotUsed(t *testing.T) {
+	w := newChanging(t, "1d", nil)
+	w.lies = true
+	w.version = func(_ string, day float64) int { return int(4 * day) }
+	w.post(1, pages("a.example", 20)...)
+	w.live(20)
+	changes := 0
+	for _, url := range pages("a.example", 20) {
+		changes += int(w.fate(url).Again.Changes)
+	}
+	if changes < 20*15 || w.same > 20 {
+		t.Errorf("%d changes of 380 were seen, %d were hidden by a 304", changes, w.same)
+	}
+}
+
+func TestRefreshOfARunningJob(t *testing.T) {
+	w := newChanging(t, "off", nil)
+	w.post(1, append(pages("a.example", 30), pages("b.example", 700)...)...)
+	w.live(10)
+	if w.all() != 0 {
+		t.Fatalf("%d visits without a refresh", w.all())
+	}
+	w.refresh("7d")
+	w.live(7)
+	if len(w.visits) != 730 {
+		t.Errorf("%d of 730 pages were visited within 7 days", len(w.visits))
+	}
+	w.refresh("off")
+	before := w.all()
+	w.live(20)
+	if w.all() != before {
+		t.Errorf("%d visits after the refresh was turned off", w.all()-before)
+	}
+	w.do(func(o *owner.Owner) {
+		at := uint32(w.now.Unix())
+		for want, list := range [][]*wire.Again{
+			{{Host: "c.example", Now: true}, {Host: "a.example", Url: []byte("http://a.example/none"), Now: true}, {Host: "b.example"}},
+			{{Host: "a.example", Url: []byte("http://a.example/05"), Now: true, AtS: at}, {Host: "b.example", Now: true, AtS: at}},
+		} {
+			for _, a := range list {
+				if got := o.Refresh(a); got != want {
+					t.Errorf("%v: %d jobs, want %d", a, got, want)
+				}
+			}
+		}
+	})
+	w.live(0.5)
+	if got := w.all() - before; got != 701 {
+		t.Errorf("%d visits that were asked for, want 701", got)
+	}
+}
+
+// TestSchedulesMoveWithTheirHosts hands the records over, as they are and as a replica has them.
+func TestSchedulesMoveWithTheirHosts(t *testing.T) {
+	for _, asReplica := range []bool{false, true} {
+		w := newChanging(t, "7d", nil)
+		w.post(1, pages("a.example", 20)...)
+		w.live(10)
+		next := w.fate("http://a.example/03").Again.Next
+		kvs := exported(t, w.peer)
+		if asReplica {
+			kvs = copied(w.peer)
+		}
+		other := newPeer(t, owner.Config{Self: "other"}, everything(), w.jobs, w.now)
+		other.step(w.now, func(o *owner.Owner) {
+			if err := o.ImportUntil(kvs, w.now); err != nil {
+				t.Fatal(err)
+			}
+			if err := o.ImportUntil(kvs, w.now); err != nil {
+				t.Fatal(err)
+			}
+		})
+		w.do(func(o *owner.Owner) { o.Remove(ring.Pos{}, ring.Pos{}) })
+		w.peer = other
+		if got := w.fate("http://a.example/03").Again; !got.Next.Equal(next) || got.Visits == 0 {
+			t.Errorf("copied %v: next visit %v, was %v", asReplica, got.Next, next)
+		}
+		before := w.all()
+		w.live(7)
+		if w.all() < before+20 {
+			t.Errorf("copied %v: %d visits after the handoff", asReplica, w.all()-before)
+		}
+	}
+}
+
+// TestFewHostsInMemory visits more hosts than the memory holds.
+func TestFewHostsInMemory(t *testing.T) {
+	w := newChanging(t, "2d", func(cfg *owner.Config) { cfg.MaxHosts = 8 })
+	for i := range 60 {
+		w.post(1, pages(fmt.Sprintf("h%d.example", i), 2)...)
+	}
+	w.live(6)
+	if len(w.visits) != 120 || w.all() < 300 {
+		t.Errorf("%d visits to %d of 120 pages", w.all(), len(w.visits))
+	}
+}
