@@ -45,7 +45,7 @@ Only a peer with this key can pause, resume or cancel it (run --job-key).`,
 		},
 	}, newJobReport(g))
 	cmd.AddCommand(&cobra.Command{
-		Use: "refresh ID N/day|INTERVAL|off", Short: "Set how often the pages of a job are fetched again",
+		Use: "refresh ID N/day|INTERVAL|off", Short: "Change how often the pages of a job are visited again",
 		Long: `Set how often the pages of a job are fetched again: N visits a day of the whole ring, which go to the pages that change most, or an interval within which
 each page is visited. off ends it. A page is requested with its ETag or Last-Modified, and stored again if it has changed.`,
 		Example: "  apoidea job refresh 3f2a 20000/day\n  apoidea job refresh 3f2a 7d\n  apoidea job refresh 3f2a off", Args: cobra.ExactArgs(2),
@@ -84,7 +84,7 @@ func newRefresh(g *globals) *cobra.Command {
 	now := false
 	cmd := &cobra.Command{
 		Use:   "refresh URL|HOST",
-		Short: "Fetch a page, or all pages of a host, again",
+		Short: "Crawl a page, or all pages of a host, again",
 		Long: `Fetch a page (a URL with its scheme), or all pages of a host, again. Only the peer that posted their job can do that. The pages take part in the budget of
 their job's refresh; with --now they are fetched as soon as the delay of the host allows, also if the job has no refresh.`,
 		Example: "  apoidea refresh https://example.org/news --now\n  apoidea refresh example.org",

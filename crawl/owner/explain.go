@@ -324,7 +324,7 @@ func (bk *books) again(h *hosts.Host, hj *hosts.Job, f *ondisk.Final) *Again {
 	case r.Due == ondisk.DueAsked:
 		a.Next, a.Why = time.UnixMilli(bk.Now), "asked for by refresh --now"
 	case js.Refresh == 0:
-		a.Why = "the job has no refresh any more"
+		a.Why = "the job has no refresh"
 	case r.Misses > 0:
 		a.Next, a.Why = due, fmt.Sprintf("the page was gone at the last %d visits", r.Misses)
 	case js.Refresh.PerDay() == 0:

@@ -30,8 +30,8 @@ func (oc *outcomes) revisited(h *hosts.Host, hj *hosts.Job, hash uint64, plain b
 		next.Validated(had, got)
 		hj.NotModified()
 	case ondisk.Knows(got.Outcome) == ondisk.Knows(link.OutcomeOK):
-		changed, comparable := contentOf(had, got, f)
-		if plain && comparable {
+		changed, known := contentOf(had, got, f)
+		if plain && known {
 			h.Rec.Validators.Compared(changed && had.SameValidator(got))
 			oc.hosts.Touched(h)
 		}
@@ -40,14 +40,14 @@ func (oc *outcomes) revisited(h *hosts.Host, hj *hosts.Job, hash uint64, plain b
 			next.Depth, next.Hops, next.Kind, next.Tries, next.Via, next.Revisit = had.Depth, had.Hops, had.Kind, had.Tries, had.Via, had.Revisit
 		}
 		next.Validated(had, got)
-		if changed && comparable && had.SameValidator(got) {
+		if changed && known && had.SameValidator(got) {
 			next.ETag, next.LastModified = "", "" // they lie: not used again
 		}
 		next.Revisit.Content = f.GetContent()
 		switch {
-		case !changed && comparable:
+		case !changed && known:
 			what = fresh.Unchanged
-		case comparable:
+		case known:
 			what, since = oc.changedAt(h, had, got, at)
 			next.Revisit.Changes++
 		}
@@ -72,9 +72,9 @@ func (oc *outcomes) revisited(h *hosts.Host, hj *hosts.Job, hash uint64, plain b
 	}
 }
 
-// contentOf compares the content of a page with that of its last visit; comparable is false if
+// contentOf compares the content of a page with that of its last visit; known is false if
 // nothing is known of it.
-func contentOf(had, got *ondisk.Final, f *wire.Fetched) (changed, comparable bool) {
+func contentOf(had, got *ondisk.Final, f *wire.Fetched) (changed, known bool) {
 	was, is := had.Revisit.Content, f.GetContent()
 	switch {
 	case had.Outcome == link.OutcomeRedirect || got.Outcome == link.OutcomeRedirect:

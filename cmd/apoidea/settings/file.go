@@ -104,8 +104,8 @@ func (g *Group) Rare() []string { return strings.Fields(g.rare) }
 var Groups = []Group{
 	{"Most used:", "contact dns-seed bootstrap profile data-dir until-idle max-pages max-depth delay bandwidth", ""},
 	{
-		"Job:", "seeds sitemap scope include exclude max-bytes max-pages-per-host requisites trap-rules patience again",
-		"first wait no-sitemaps retries jobs job-key",
+		"Job:", "seeds sitemap scope include exclude max-bytes max-pages-per-host requisites trap-rules patience again refresh",
+		"first wait no-sitemaps retries refresh-share jobs job-key",
 	},
 	{
 		"Politeness and limits per site (apoidea help limits):", "proxy allow-private max-requests-per-host max-bytes-per-host",
@@ -119,7 +119,7 @@ var Groups = []Group{
 	{"Placement (apoidea help placement):", "placement", "probe geoip hierarchy"},
 	{"Storage:", "archive", "archive-noindex duplicates seen"},
 	{"Monitoring:", "dashboard", "dashboard-login metrics pprof api-remote"},
-	{"Research:", "", "governor max-d holiday latency latency-row latency-peers"},
+	{"Research:", "", "governor max-d holiday latency latency-row latency-peers refresh-day"},
 }
 
 // allowed is the value of --allow-private: a switch that permits all non-public addresses, or

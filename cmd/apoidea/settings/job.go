@@ -52,7 +52,7 @@ func (j *Job) Add(f *pflag.FlagSet) {
 	f.BoolVar(&j.asked.NoSitemaps, "no-sitemaps", false, "ignore sitemaps and feeds")
 	f.StringVar(&j.trapRules, "trap-rules", "on", "rules that leave endless parts of a site: on or off")
 	f.IntVar(&j.retries, "retries", 3, "retries of a URL after transient failures (after 5s, 1m, 5m)")
-	f.StringVar(&j.asked.Refresh, "refresh", "", "fetch pages again: N/day visits of the whole ring, or an interval such as 7d (default once)")
+	f.StringVar(&j.asked.Refresh, "refresh", "", "visit pages again: N/day by all peers, or an interval like 7d (default never)")
 	f.BoolVar(&j.again, "again", false, "crawl a finished job again")
 }
 

@@ -415,9 +415,9 @@ func (b *Registry) change(ctx context.Context, id job.ID, to func(*job.Standing)
 		want := now
 		if to(&want); want != now {
 			want.Version++
-			if want, err = b.sign(id, rec.GetSpec(), want); err != nil {
-				return nil, err
-			}
+		}
+		if want, err = b.sign(id, rec.GetSpec(), want); err != nil {
+			return nil, err
 		}
 		req := &wire.JobRequest{SetState: uint32(want.State), Version: want.Version, Refresh: uint64(want.Refresh), StateSignature: []byte(want.Signature)}
 		if rec, err = b.one(ctx, id, req); err != nil || job.State(rec.GetState()) == want.State && job.Refresh(rec.GetRefresh()) == want.Refresh {

@@ -39,7 +39,7 @@ func TestJobStates(t *testing.T) {
 		peer.refresh(t.Context(), w.later())
 		peer.refresh(t.Context(), w.later())
 		want = append(want, state)
-		if _, got, ok := peer.Job(spec.ID); !ok || got != state {
+		if _, got, ok := peer.Job(spec.ID); !ok || got.State != state {
 			t.Errorf("state %v, want %v", got, state)
 		}
 	}
@@ -80,7 +80,7 @@ func TestJobSurvivesItsOwner(t *testing.T) {
 			w.present = nil
 			book, _ = newBook(t, w, space) // a restart meanwhile: the spec is on disk
 			book.refresh(t.Context(), w.later())
-			if _, got, ok := book.Job(spec.ID); !ok || got != want {
+			if _, got, ok := book.Job(spec.ID); !ok || got.State != want {
 				t.Fatalf("with the owner gone: %v, %v", got, ok)
 			}
 			w.present = newJobs(t, nil)
@@ -101,7 +101,7 @@ func TestJobSurvivesItsOwner(t *testing.T) {
 				}
 				book.refresh(t.Context(), w.later())
 				for _, b := range []*Registry{book, newcomer} {
-					if _, got, _ := b.Job(spec.ID); got != state {
+					if _, got, _ := b.Job(spec.ID); got.State != state {
 						t.Errorf("step %d: state %v, want %v", i, got, state)
 					}
 				}
@@ -142,7 +142,7 @@ func TestJobsAreBounded(t *testing.T) {
 	if _, err := book.get(t.Context(), done.ID); err != nil {
 		t.Error(err)
 	}
-	if _, state, ok := book.Job(done.ID); !ok || state != job.StateCanceled {
+	if _, state, ok := book.Job(done.ID); !ok || state.State != job.StateCanceled {
 		t.Errorf("learnt again: %v, %v", state, ok)
 	}
 }
@@ -265,7 +265,7 @@ func TestRunningJobIsReadBack(t *testing.T) {
 	}
 	book.Want(gone.ID)
 	book.fetchWanted(t.Context())
-	if _, state, ok := book.Job(gone.ID); !ok || state != job.StatePaused {
+	if _, state, ok := book.Job(gone.ID); !ok || state.State != job.StatePaused {
 		t.Errorf("the job is %v, %v", state, ok)
 	}
 	for _, spec := range all {
@@ -321,7 +321,7 @@ func TestCanceledStaysCanceled(t *testing.T) {
 				if _, err := b.get(t.Context(), spec.ID); err != nil {
 					t.Fatal(err)
 				}
-				if _, state, _ := b.Job(spec.ID); state != job.StateCanceled {
+				if _, state, _ := b.Job(spec.ID); state.State != job.StateCanceled {
 					t.Errorf("book %d: %v", i, state)
 				}
 			}
@@ -346,7 +346,7 @@ func TestBookIsReadWhileItLearns(t *testing.T) {
 				return
 			default:
 			}
-			if _, state, ok := b.Job(spec.ID); !ok || state == job.StateNone {
+			if _, state, ok := b.Job(spec.ID); !ok || state.State == job.StateNone {
 				t.Error("a job is not known any more")
 			}
 		}
@@ -396,8 +396,8 @@ func TestJobsAreAskedAfterTogether(t *testing.T) {
 	}
 	asks(1)
 	for _, id := range ids {
-		if _, state, _ := book.Job(id); state != job.StateDone {
-			t.Fatalf("job %s: %v", id, state)
+		if _, got, _ := book.Job(id); got.State != job.StateDone {
+			t.Fatalf("job %s: %v", id, got.State)
 		}
 	}
 	asks(120)
@@ -408,7 +408,7 @@ func TestJobsAreAskedAfterTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	asks(int(finishedRefresh/refreshEvery) + 1)
-	if _, state, _ := book.Job(ids[0]); state != job.StateRunning {
+	if _, state, _ := book.Job(ids[0]); state.State != job.StateRunning {
 		t.Errorf("a resumed job: %v", state)
 	}
 }
@@ -454,8 +454,8 @@ func TestJobsWithoutAnswer(t *testing.T) {
 				if i < len(mute) && !row.heard {
 					want = job.StateRunning
 				}
-				if _, state, _ := book.Job(id); state != want {
-					t.Errorf("job %d: %v, want %v", i, state, want)
+				if _, got, _ := book.Job(id); got.State != want {
+					t.Errorf("job %d: %v, want %v", i, got.State, want)
 				}
 			}
 			begin := w.asks
