@@ -160,8 +160,8 @@ func (t *JobTable) Due(hj *Job, hash uint64, f *ondisk.Final, last fresh.Outcome
 // pageKnown is what [ondisk.Knows] returns for pages and redirects, which are fetched again.
 const pageKnown = 3
 
-// VisitsAt returns the earliest time at which a visit of a job may be granted; Never if only another
-// event can change that.
+// VisitsAt returns the earliest time at which a visit of a job may be granted; Never if only
+// another event can change that.
 func (a *Agenda) VisitsAt(h *Host, hj *Job) int64 {
 	at, js := hj.NextVisit(), hj.State
 	if at == Never || !a.jobs.Knows(js) || !js.State.Grants() || !a.domains.admitted(h, hj) || a.WhyOptedOut(h) != "" {
@@ -185,7 +185,8 @@ func (js *JobState) MayVisit() bool {
 	return js.Refresh != 0 && (js.PerDay() == 0 || !js.Control().Spent())
 }
 
-// firstVisit returns when the first visit of a host that is not out is due, in Unix seconds; 0: none.
+// firstVisit returns when the first visit of a host that is not out is due, in Unix seconds; 0:
+// none.
 func (h *Host) firstVisit() uint32 {
 	at := Never
 	for _, hj := range h.Jobs {
