@@ -4,7 +4,7 @@
 #   scripts/experiments.sh [-o DIR] [--data DIR] [--again NAME|all]... [--without NAME]... [--only NAME]... [--quick] [--to FILE]
 #
 # Each experiment runs on an internet made from seed 1. Those named in $measured also run on every matrix in the data directory's rtt/ (default
-# ../shared/data; X.csv.gz with its addresses X-prefixes.csv.gz and the registries' ranges, where present). Runs that DIR (default bin/experiments)
+# ../shared/data; X.csv.gz with its addresses X-prefixes.csv.gz and the registries' ranges, where present), freshness also on its changes/. Runs that DIR (default bin/experiments)
 # already holds are reused, so an interrupted script can continue; --again repeats those of an experiment. An experiment without a run in DIR keeps
 # its section of the document. The first two tables are kept unless DIR has all runs that they need.
 # --to writes the document to FILE instead of docs/experiments.md; --quick writes it to DIR/experiments.md. FILE with .json in place of .md has all
@@ -62,6 +62,16 @@ inputs() {
     fi
     echo
   done
+  [ ! -d "$data/changes" ] || echo "changes --traces $data/changes"
+}
+
+# reads NAME INPUT reports whether an experiment runs on an input.
+reads() {
+  case $2 in
+    synthetic) ;;
+    changes) [ "$1" = freshness ] ;;
+    *) [[ $measured = *" $1 "* ]] ;;
+  esac
 }
 
 # run_all makes the runs that DIR lacks.
@@ -72,7 +82,7 @@ run_all() {
     if listed "$name" "${without[@]}" || { [ ${#only[@]} -gt 0 ] && ! listed "$name" "${only[@]}"; }; then continue; fi
     while read -r -a flags; do
       input=${flags[0]} dir=$out/${flags[0]}/$name
-      [ "$input" = synthetic ] || [[ $measured = *" $name "* ]] || continue
+      reads "$name" "$input" || continue
       if [ -f "$dir/run.json" ] && ! listed "$name" "${again[@]}" && ! listed all "${again[@]}"; then continue; fi
       say "$name on $input"
       apoidea experiment run "$name" -o "$dir" --quiet "${flags[@]:1}" "${quick[@]}"
@@ -90,15 +100,16 @@ old() {
 
 # section NAME prints its part of the document from its runs, or the old part.
 section() {
-  local name=$1 svg
-  if [ ! -f "$out/synthetic/$name/run.json" ] || listed "$name" "${without[@]}"; then
+  local name=$1 svg from=$out/synthetic/$1
+  if [ ! -f "$from/run.json" ] || listed "$name" "${without[@]}"; then
     old "$name"
     return
   fi
+  [ ! -f "$out/changes/$name/run.json" ] || from=$out/changes/$name
   runs_of "$name" | jq -s -r --arg name "$name" --slurpfile list "$work/list.json" -f "$root/scripts/experiments.jq"
   rm -f "$images/$name--"*.svg
-  for svg in $(jq -r '[.files[] | select(endswith(".svg"))][:4][]' "$out/synthetic/$name/run.json"); do
-    cp "$out/synthetic/$name/$svg" "$images/$name--$svg"
+  for svg in $(jq -r '[.files[] | select(endswith(".svg"))][:4][]' "$from/run.json"); do
+    cp "$from/$svg" "$images/$name--$svg"
     printf '\n![%s: %s](img/%s--%s)\n' "$name" "${svg%.svg}" "$name" "$svg"
   done
   printf '\n<!-- end of %s -->\n' "$name"

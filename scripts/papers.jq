@@ -16,8 +16,9 @@ def shown: if type == "array" and .[1] != .[2] then "\(.[0] | number) (\(.[1] | 
 def judged($published; $tolerance):
   middle | if . == null then "not comparable" elif (. - $published | fabs) <= $tolerance * ($published | fabs) then "reached" else "missed" end;
 
-# text is a text, or parts of it: a part that is an array is a figure of the synthetic internet, and what follows it.
-def text: if type == "array" then map(if type == "array" then ($ours[0]["synthetic/" + .[0]][.[1]][.[2]] | shown) + .[3] else . end) | join("") else . end;
+# text is a text, or parts of it: a part that is an array is a figure and what follows it. Its experiment is on the synthetic
+# internet unless another input is named ("changes/freshness").
+def text: if type == "array" then map(if type == "array" then ($ours[0][.[0] | if contains("/") then . else "synthetic/" + . end][.[1]][.[2]] | shown) + .[3] else . end) | join("") else . end;
 
 map(select(.paper == $paper)) | .[]
 | . as $f

@@ -139,30 +139,23 @@ func TestPageVisits(t *testing.T) {
 	near(t, "sum of a host with one URL", host.Sum, back.Rate.Mean(), 1e-6)
 }
 
-// one is a queue of URLs that are due at once; the oldest is 7.
-type one struct{ due float64 }
-
-func (o one) First() (int, float64, bool) { return 1, o.due, true }
-func (o one) Oldest() (int, bool)         { return 7, true }
-
-func TestEveryFourthVisitGoesToTheOldest(t *testing.T) {
-	c, got := NewControl(1000, 100), []int(nil)
-	for range 9 {
-		k, oldest, ok := Next(&c, one{3}, 3)
-		if !ok {
-			t.Fatal("nothing due")
+func TestNoPageIsForgotten(t *testing.T) {
+	c := NewControl(10, 100)
+	c.Log = 50
+	p := Page{Rate: Rate{1, 1e5}, Last: 7, Weight: 1, Visits: 3}
+	near(t, "page that never changes", c.Due(p, 7, Unchanged, 100), 7+4*10, 1e-9)
+	near(t, "page that is gone", c.Due(Page{Misses: 4, Last: -500}, 7, Gone, 100), 7+8, 1e-9)
+	c.Log = -50
+	if due := c.Due(p, 7, Unchanged, 100); due > 7.1 {
+		t.Errorf("low threshold: due on day %v", due)
+	}
+	for range 6 * 10 / 24 {
+		if c.Spent() {
+			t.Error("spent before six times the hour's share")
 		}
-		got = append(got, k)
-		c.Done(oldest)
+		c.Hour++
 	}
-	if fmt.Sprint(got) != "[1 1 1 7 1 1 1 7 1]" {
-		t.Errorf("visits to %v", got)
-	}
-	if _, _, ok := Next(&c, one{3.1}, 3); ok {
-		t.Error("visited before its time")
-	}
-	c.Hour = 250
-	if _, _, ok := Next(&c, one{3}, 3); ok {
+	if c.Hour++; !c.Spent() {
 		t.Error("six times the hour's share is exceeded")
 	}
 }
@@ -180,11 +173,51 @@ func TestControlFindsTheThreshold(t *testing.T) {
 		c.Tick()
 	}
 	near(t, "visits of the second half", float64(last), 100*float64(hours/2), 0.02)
-	c.Log = 0
-	c.Follow(1)
-	c.Follow(math.NaN())
-	if c.Log != 0.5 {
-		t.Errorf("half-way from 0 to 1: %v", c.Log)
+}
+
+func TestFollow(t *testing.T) {
+	for _, of := range []struct {
+		neighbors []float64
+		want      float64
+	}{
+		{nil, 1},
+		{[]float64{1.2}, 1.1},
+		{[]float64{1.2, 1.1, 0.9}, 1 + 0.2/6},
+		{[]float64{math.NaN(), 1.2}, 1.05},
+		{[]float64{math.Inf(1), 60, 0.9, 0.9}, 1.1},
+		{[]float64{-60}, 0.75},
+	} {
+		c := Control{Log: 1}
+		c.Follow(of.neighbors)
+		near(t, fmt.Sprint(of.neighbors), c.Log, of.want, 1e-12)
+	}
+}
+
+// TestRingKeepsItsBudget has one peer of ten that has more to visit than its share.
+func TestRingKeepsItsBudget(t *testing.T) {
+	peers := make([]Control, 10)
+	for i := range peers {
+		peers[i] = NewControl(24, 1000)
+	}
+	visits, debt, logs := 0, make([]float64, len(peers)), make([]float64, len(peers))
+	for hour := range 200 * 24 {
+		for i := range peers {
+			debt[i] += math.Exp(-peers[i].Log) * []float64{0.5, 5.5}[i/9]
+			peers[i].Hour = int(debt[i])
+			debt[i] -= float64(peers[i].Hour)
+			if hour >= 100*24 {
+				visits += peers[i].Hour
+			}
+			peers[i].Tick()
+			logs[i] = peers[i].Log
+		}
+		for i := range peers {
+			peers[i].Follow(logs)
+		}
+	}
+	near(t, "visits of the second half", float64(visits), 100*240, 0.02)
+	if busy := math.Abs(peers[0].Log - peers[9].Log); busy > 1.5 { // 2.4 if each kept its own share
+		t.Errorf("thresholds differ by %v", busy)
 	}
 }
 

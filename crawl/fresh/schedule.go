@@ -77,17 +77,19 @@ type Control struct {
 	Log     float64 // natural logarithm of the threshold, which is in days of weight 1
 	Surplus float64 // visits made beyond the budget; negative if fewer
 	Hour    int     // visits made in this hour
-	Turn    uint8   // visits since the last to the URL that was not visited for the longest time
 }
 
+// Floor is the longest time between two visits, in mean intervals of all URLs.
+const Floor = 4
+
 const (
-	floor      = 4   // every fourth visit goes to the URL not visited for the longest time
-	stepGain   = 0.5 // of the visits of an hour
-	totalGain  = 0.02
-	maxSurplus = 5  // days of the budget, either way: a longer past is forgotten
-	burst      = 6  // times its share of the budget in an hour
-	minScale   = 24 // visits a day: a peer with less than a visit an hour counts them as noise
-	maxLog     = 60
+	stepGain  = 0.5 // of the visits of an hour
+	totalGain = 0.02
+	memory    = 5 * 24 // hours after which a surplus has the weight 1/e
+	burst     = 6      // times its share of the budget in an hour
+	minScale  = 5      // visits a day: with a smaller budget, a visit moves the logarithm by 0.1
+	maxLog    = 60
+	maxApart  = 0.5 // of the logarithms of neighbors in a mean: no neighbor moves it far
 )
 
 // NewControl returns the control of a budget of visits a day for a number of pages. Its threshold
@@ -102,54 +104,43 @@ func NewControl(budget float64, pages int) Control {
 func (c *Control) Threshold() float64 { return math.Exp(c.Log) }
 
 // Tick ends an hour: with e = (visits - budget)/day and E the surplus, the logarithm of the
-// threshold moves by 0.5 e + 0.02 E/day, where day is a day's budget, or 24 if it is smaller.
+// threshold moves by 0.5 e + 0.02 E/day, where day is a day's budget, or 5 if it is smaller. E
+// forgets (5 days) instead of being clamped, so that it is linear: in a ring, where some peers have
+// more to visit than their share, the surpluses of all cancel out only then.
 func (c *Control) Tick() {
 	e := float64(c.Hour) - c.Budget/24
 	c.Hour = 0
 	scale := max(c.Budget, minScale)
-	c.Surplus = bounded(c.Surplus+e, -maxSurplus*c.Budget, maxSurplus*c.Budget)
+	c.Surplus += e - c.Surplus/memory
 	c.Log = bounded(c.Log+stepGain*e/scale+totalGain*c.Surplus/scale, -maxLog, maxLog)
 }
 
-// Follow moves half-way to the median threshold of the neighbors, as a logarithm. One that is not a
-// number is ignored.
-func (c *Control) Follow(median float64) {
-	if !math.IsNaN(median) {
-		c.Log = (c.Log + bounded(median, -maxLog, maxLog)) / 2
+// Follow moves half-way to the mean threshold of the neighbors, as a logarithm. Each counts as at
+// most 0.5 away; one that is not a number counts as equal. The median would not keep the budget of
+// the ring: it follows the majority, which has less to visit than the few peers with busy sites.
+func (c *Control) Follow(neighbors []float64) {
+	sum := 0.
+	for _, log := range neighbors {
+		if d := log - c.Log; !math.IsNaN(d) {
+			sum += min(max(d, -maxApart), maxApart)
+		}
 	}
-}
-
-// Queue has the URLs of a peer in order.
-type Queue[K any] interface {
-	// First returns the URL with the earliest due day, Oldest the one that was not visited for the
-	// longest time; false if there is none.
-	First() (K, float64, bool)
-	Oldest() (K, bool)
-}
-
-// Next returns the URL of the next visit on day now, false if none is due or the hour's visits are
-// made. Every fourth visit goes to the oldest. The caller compares the due day of another one with
-// the threshold of now ([Page.Due]), and either moves it in the queue or visits it and calls Done.
-func Next[K any](c *Control, q Queue[K], now float64) (k K, oldest, ok bool) {
-	if c.Spent() {
-		return k, false, false
+	if sum != 0 {
+		c.Log = bounded(c.Log+sum/float64(2*len(neighbors)), -maxLog, maxLog)
 	}
-	if c.Turn >= floor-1 {
-		k, ok = q.Oldest()
-		return k, true, ok
-	}
-	k, due, ok := q.First()
-	return k, false, ok && due <= now
 }
 
 // Spent reports whether the visits of the hour are made.
 func (c *Control) Spent() bool { return float64(c.Hour) >= max(1, burst*c.Budget/24) }
 
-// Done counts a visit.
-func (c *Control) Done(oldest bool) {
-	c.Hour++
-	c.Turn++
-	if oldest {
-		c.Turn = 0
+// Due is [Page.Due] by the threshold, and at most Floor times the mean interval between visits of
+// a peer that schedules a number of pages. So at most a quarter of the visits go to URLs that are
+// visited only because it was long ago; without them, a URL that seems never to change would not be
+// visited any more.
+func (c *Control) Due(p Page, now float64, o Outcome, pages int) float64 {
+	due := p.Due(now, o, c.Threshold())
+	if o == Gone || o == Failed {
+		return due
 	}
+	return min(due, p.Last+Floor*float64(max(pages, 1))/c.Budget)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/fresh"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
@@ -332,7 +333,7 @@ func (bk *books) again(h *hosts.Host, hj *hosts.Job, f *ondisk.Final) *Again {
 	case r.Visits == 0:
 		a.Next, a.Why = due, "first visit after the fetch, by the mean rate of the host"
 	default:
-		a.Next, a.Why = due, fmt.Sprintf("when the value of a visit reaches the threshold of the budget (%s); at the latest after %d times the mean interval", js.Refresh, hosts.LeastVisited)
+		a.Next, a.Why = due, fmt.Sprintf("when the value of a visit reaches the threshold of the budget (%s); at the latest after %d times the mean interval", js.Refresh, fresh.Floor)
 	}
 	if at := bk.agenda.VisitsAt(h, hj); at == hosts.Never && !a.Next.IsZero() {
 		a.Why += "; not at present: its host is out at a worker, the job is paused, or the site has opted out"

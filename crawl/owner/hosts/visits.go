@@ -28,9 +28,6 @@ type refreshing struct {
 const (
 	// firstWeight is the weight of URLs that match --first; others have 1.
 	firstWeight = 4
-	// LeastVisited is the longest time between two visits of a URL, in multiples of the time that the
-	// budget needs to visit every URL once: a quarter of the visits ensure it.
-	LeastVisited = 4
 	// withinPart of the interval of --refresh is waited, so that the visit is made within it.
 	withinPart = 0.95
 )
@@ -62,11 +59,11 @@ func (js *JobState) Control() *fresh.Control {
 }
 
 // Share sets the share of the ring's URLs of the job that this peer schedules, and moves the
-// threshold half-way to the median of the neighbors' thresholds, as logarithms; NaN: none is known.
-func (t *JobTable) Share(js *JobState, share, median float64) {
+// threshold to those of the neighbors, given as logarithms.
+func (t *JobTable) Share(js *JobState, share float64, neighbors []float64) {
 	js.visits.share = min(max(share, 0), 1)
 	if js.PerDay() > 0 {
-		js.Control().Follow(median)
+		js.Control().Follow(neighbors)
 		t.threshold(js)
 	}
 }
@@ -148,7 +145,7 @@ func (t *JobTable) Due(hj *Job, hash uint64, f *ondisk.Final, last fresh.Outcome
 		if p.Visits == 0 {
 			p.Rate = host.Prior(&job)
 		}
-		at = min(p.Due(now, last, js.Control().Threshold()), p.Last+LeastVisited*float64(max(sums.Scheduled, 1))/js.PerDay())
+		at = js.Control().Due(p, now, last, int(sums.Scheduled))
 		if p.Visits == 0 {
 			at = p.Last + (at-p.Last)*spread
 		}
@@ -160,8 +157,8 @@ func (t *JobTable) Due(hj *Job, hash uint64, f *ondisk.Final, last fresh.Outcome
 // pageKnown is what [ondisk.Knows] returns for pages and redirects, which are fetched again.
 const pageKnown = 3
 
-// VisitsAt returns the earliest time at which a visit of a job may be granted; Never if only
-// another event can change that.
+// VisitsAt returns the earliest time at which a visit of a job may be granted; Never if only another
+// event can change that.
 func (a *Agenda) VisitsAt(h *Host, hj *Job) int64 {
 	at, js := hj.NextVisit(), hj.State
 	if at == Never || !a.jobs.Knows(js) || !js.State.Grants() || !a.domains.admitted(h, hj) || a.WhyOptedOut(h) != "" {
@@ -185,8 +182,7 @@ func (js *JobState) MayVisit() bool {
 	return js.Refresh != 0 && (js.PerDay() == 0 || !js.Control().Spent())
 }
 
-// firstVisit returns when the first visit of a host that is not out is due, in Unix seconds; 0:
-// none.
+// firstVisit returns when the first visit of a host that is not out is due, in Unix seconds; 0: none.
 func (h *Host) firstVisit() uint32 {
 	at := Never
 	for _, hj := range h.Jobs {

@@ -267,7 +267,7 @@ func (f *filler) visit(hj *hosts.Job, due uint32, hash uint64) bool {
 			hj.Correct(hash, had, &next)
 			return false
 		}
-		hj.State.Control().Done(false)
+		hj.State.Control().Hour++
 	}
 	it := again(hj, hash, had)
 	it.Seq = f.h.Lease.Session.Seq

@@ -182,8 +182,8 @@ type OptOut struct {
 	Why     string // reason, for display
 }
 
-// Validators counts visits with a validator, to learn whether the host's validators can be
-// believed. Of two copies the one with more visits wins.
+// Validators counts visits with a validator, to learn whether the host's validators can be believed.
+// Of two copies the one with more visits wins.
 type Validators struct {
 	Used    uint64 // visits to pages with a validator
 	Checked uint64 // of them, those without a condition, so that validator and body were compared

@@ -140,8 +140,7 @@ func (c *Counters) Count(f *Final, n int64) {
 	}
 }
 
-// CountVisits adds the counters of visits of another record, or subtracts them with a negative
-// sign.
+// CountVisits adds the counters of visits of another record, or subtracts them with a negative sign.
 func (c *Counters) CountVisits(o *Counters, sign int64) {
 	c.Scheduled += sign * o.Scheduled
 	c.Rated += sign * o.Rated
@@ -454,8 +453,8 @@ func DecodeEntry(b []byte) (Entry, error) {
 	return Entry{Done: true, Final: f}, d.end()
 }
 
-// Beats orders outcomes of one URL, regardless of depth: by the number of visits, by Knows, then
-// one with a record, the smaller record, and an arbitrary order of the rest.
+// Beats orders outcomes of one URL, regardless of depth: by the number of visits, by Knows, then one
+// with a record, the smaller record, and an arbitrary order of the rest.
 func (f *Final) Beats(g *Final) bool {
 	if order := cmp.Or(cmp.Compare(f.Revisit.Visits, g.Revisit.Visits), cmp.Compare(Knows(f.Outcome), Knows(g.Outcome)), cmp.Compare(len(f.RecordID), len(g.RecordID))); order != 0 {
 		return order > 0

@@ -20,6 +20,7 @@ func TestOptions(t *testing.T) {
 	}
 	for name, o := range map[string]trial.Options{
 		"peers": {Peers: -1}, "hours": {Hours: -1}, "too long": {Hours: 1e9}, "no hours": {Hours: math.NaN()}, "rtt": {RTT: filepath.Join(t.TempDir(), "none")},
+		"every": {Every: 0.01}, "no days": {Every: math.NaN()},
 	} {
 		if _, err := trial.Run(t.Context(), e, o, t.TempDir(), report.Run{}, nil); !errors.Is(err, trial.ErrOptions) {
 			t.Errorf("%s: error %v", name, err)

@@ -40,6 +40,10 @@ type Options struct {
 	// RTT is a file with a matrix of round trips, Prefixes one with the addresses of its nodes,
 	// Hierarchy IP ranges with organizations: see [internet.Options].
 	RTT, Prefixes, Hierarchy string
+	// Traces is a directory with the change times of pages, Every the mean days between visits of a
+	// page.
+	Traces string
+	Every  float64
 	// Quick selects a smaller run of seconds instead of minutes.
 	Quick bool
 }
@@ -53,6 +57,8 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("%w: sites %d, want up to %d", ErrOptions, o.Sites, maxSites)
 	case !(o.Hours >= 0 && o.Hours <= maxHours):
 		return fmt.Errorf("%w: hours %v, want up to %d", ErrOptions, o.Hours, maxHours)
+	case o.Every != 0 && !(o.Every >= minEvery && o.Every <= maxEvery):
+		return fmt.Errorf("%w: every %v days, want %v to %d", ErrOptions, o.Every, minEvery, maxEvery)
 	}
 	return nil
 }
@@ -61,6 +67,8 @@ func (o *Options) Validate() error {
 const (
 	maxHours = 24 * 366
 	maxSites = 1 << 20
+	minEvery = 0.1
+	maxEvery = 3660
 )
 
 // Either returns usual, or quick for a quick run.
