@@ -96,6 +96,14 @@ func (r *ringServices) leavesChanged() {
 	loop.Wake(r.changed)
 }
 
+// neighbors returns the leaf set, and the size of the ring in peers.
+func (r *ringServices) neighbors() (ids []peer.ID, size int) {
+	preds, succs := r.dht.Leaves()
+	ids = idsOf(succs, preds)
+	slices.Sort(ids)
+	return slices.Compact(ids), r.dht.Size()
+}
+
 func idsOf(lists ...[]dht.Peer) (ids []peer.ID) {
 	for _, list := range lists {
 		for _, p := range list {

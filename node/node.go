@@ -484,7 +484,7 @@ func (n *Node) hosting() owner.Config {
 // hosted returns its dependencies.
 func (n *Node) hosted() hosts.Deps {
 	return hosts.Deps{
-		Self: n.ring.net.Self(), Router: n.router, Store: n.ship.Space(storage.KeyspaceHosts), Now: n.clock.Now, Jobs: n.registry,
+		Self: n.ring.net.Self(), Net: n.ring.net, Neighbors: n.ring.neighbors, Router: n.router, Store: n.ship.Space(storage.KeyspaceHosts), Now: n.clock.Now, Jobs: n.registry,
 		Place: n.placer.Place, OfferOwn: n.crawl.OfferOwn, ToWorker: n.ring.toWorker, SetLoad: n.placer.SetLoad, Declined: n.placer.Declined,
 		Unasked: n.authorizer.unasked,
 		Admit:   func(list []owner.Admission) { n.domains.Inquire(list, n.owners.Admitted) }, Log: n.log,

@@ -3,6 +3,7 @@ package owner
 import (
 	"bytes"
 	"net/http"
+	"slices"
 
 	"github.com/apoidea/apoidea/crawl/fresh"
 	"github.com/apoidea/apoidea/crawl/job"
@@ -113,6 +114,52 @@ func (oc *outcomes) health(h *hosts.Host, url string, got *ondisk.Final, f *wire
 		oc.hostAnswered(h)
 	}
 	return hung
+}
+
+// Shares returns the thresholds and numbers of pages of the jobs with a budget of visits.
+func (bk *books) Shares() *wire.Shares {
+	m := new(wire.Shares)
+	for _, js := range bk.jobs.Order {
+		if js.Refresh.PerDay() == 0 || len(m.GetJobIds()) == wire.MaxJobs {
+			continue
+		}
+		sums := js.Sums()
+		m.JobIds, m.Pages = append(m.JobIds, js.ID[:]), append(m.Pages, uint64(max(sums.Scheduled, 0)))
+		m.Threshold = append(m.Threshold, js.Control().Log)
+	}
+	return m
+}
+
+// lyingPages bounds the pages of a neighbor relative to the median, when a share is computed.
+const lyingPages = 16
+
+// Share sets this peer's share of the visits of each job: by its pages among those of a ring of a
+// size in peers, estimated from the neighbors. Thresholds follow those of the neighbors. Part of a
+// step.
+func (o *Owner) Share(size int, neighbors []*wire.Shares) {
+	for _, js := range o.jobs.Order {
+		if js.Refresh.PerDay() == 0 {
+			continue
+		}
+		sums := js.Sums()
+		pages, logs := []float64{float64(sums.Scheduled)}, []float64(nil)
+		for _, m := range neighbors {
+			n := 0.0
+			if i := slices.IndexFunc(m.GetJobIds(), func(id []byte) bool { return job.ID(id) == js.ID }); i >= 0 {
+				if n = float64(m.GetPages()[i]); n > 0 {
+					logs = append(logs, m.GetThreshold()[i])
+				}
+			}
+			pages = append(pages, n)
+		}
+		own, sum := pages[0], 0.0
+		slices.Sort(pages)
+		most := lyingPages * max(pages[len(pages)/2], own, 1)
+		for _, n := range pages {
+			sum += min(n, most)
+		}
+		o.jobs.Share(js, max(own, 1)/max(sum/float64(len(pages))*float64(max(size, len(pages))), max(own, 1)), logs)
+	}
 }
 
 // Refresh makes a URL, or all pages of a host, due to be fetched again, and returns the number of

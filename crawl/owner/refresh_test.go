@@ -376,3 +376,35 @@ func TestFewHostsInMemory(t *testing.T) {
 		t.Errorf("%d visits to %d of 120 pages", w.all(), len(w.visits))
 	}
 }
+
+// TestPeersShareABudget gives each of four owners its part of the visits, by its pages.
+func TestPeersShareABudget(t *testing.T) {
+	var peers []*changing
+	var all []*wire.Shares
+	for i := range 4 {
+		w := newChanging(t, "100/day", nil)
+		w.check = false
+		w.id = job.ID([]byte("job number 00000"))
+		w.post(1, pages(fmt.Sprintf("h%d.example", i), 10*(i+1))...)
+		w.live(0.01)
+		peers = append(peers, w)
+		w.do(func(o *owner.Owner) { all = append(all, o.Shares()) })
+	}
+	for i, w := range peers {
+		w.do(func(o *owner.Owner) { o.Share(4, slices.Delete(slices.Clone(all), i, i+1)) })
+		before := w.all()
+		w.live(10)
+		if got, want := float64(w.all()-before), 1000*float64(i+1)/10; math.Abs(got-want) > 0.25*want {
+			t.Errorf("peer %d made %v visits in ten days, want about %v", i, got, want)
+		}
+	}
+	w := peers[0]
+	w.do(func(o *owner.Owner) {
+		o.Share(1000, []*wire.Shares{{}, {JobIds: [][]byte{w.id[:]}, Pages: []uint64{math.MaxUint64}, Threshold: []float64{math.NaN()}}, {JobIds: [][]byte{w.id[:]}, Pages: []uint64{10}, Threshold: []float64{1e300}}})
+	})
+	before := w.all()
+	w.live(200)
+	if w.all() == before {
+		t.Error("a lying neighbor takes the whole budget")
+	}
+}

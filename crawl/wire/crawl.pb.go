@@ -1724,6 +1724,67 @@ func (x *Consent) GetSignature() []byte {
 	return nil
 }
 
+// Shares is what a neighbor needs to know of the jobs whose pages are fetched again by a budget. Columns; the request is empty.
+type Shares struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	JobIds        [][]byte               `protobuf:"bytes,1,rep,name=job_ids,json=jobIds,proto3" json:"job_ids,omitempty"`
+	Threshold     []float64              `protobuf:"fixed64,2,rep,packed,name=threshold,proto3" json:"threshold,omitempty"` // logarithm of the value at which a visit is due
+	Pages         []uint64               `protobuf:"varint,3,rep,packed,name=pages,proto3" json:"pages,omitempty"`          // that are fetched again
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Shares) Reset() {
+	*x = Shares{}
+	mi := &file_crawl_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Shares) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Shares) ProtoMessage() {}
+
+func (x *Shares) ProtoReflect() protoreflect.Message {
+	mi := &file_crawl_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Shares.ProtoReflect.Descriptor instead.
+func (*Shares) Descriptor() ([]byte, []int) {
+	return file_crawl_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Shares) GetJobIds() [][]byte {
+	if x != nil {
+		return x.JobIds
+	}
+	return nil
+}
+
+func (x *Shares) GetThreshold() []float64 {
+	if x != nil {
+		return x.Threshold
+	}
+	return nil
+}
+
+func (x *Shares) GetPages() []uint64 {
+	if x != nil {
+		return x.Pages
+	}
+	return nil
+}
+
 type AgainReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Jobs          uint32                 `protobuf:"varint,1,opt,name=jobs,proto3" json:"jobs,omitempty"` // that fetch the pages again
@@ -1733,7 +1794,7 @@ type AgainReply struct {
 
 func (x *AgainReply) Reset() {
 	*x = AgainReply{}
-	mi := &file_crawl_proto_msgTypes[20]
+	mi := &file_crawl_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1745,7 +1806,7 @@ func (x *AgainReply) String() string {
 func (*AgainReply) ProtoMessage() {}
 
 func (x *AgainReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[20]
+	mi := &file_crawl_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1758,7 +1819,7 @@ func (x *AgainReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgainReply.ProtoReflect.Descriptor instead.
 func (*AgainReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{20}
+	return file_crawl_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AgainReply) GetJobs() uint32 {
@@ -1782,7 +1843,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_crawl_proto_msgTypes[21]
+	mi := &file_crawl_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1794,7 +1855,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[21]
+	mi := &file_crawl_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1807,7 +1868,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{21}
+	return file_crawl_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Probe) GetHost() string {
@@ -1858,7 +1919,7 @@ type ProbeReply struct {
 
 func (x *ProbeReply) Reset() {
 	*x = ProbeReply{}
-	mi := &file_crawl_proto_msgTypes[22]
+	mi := &file_crawl_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1870,7 +1931,7 @@ func (x *ProbeReply) String() string {
 func (*ProbeReply) ProtoMessage() {}
 
 func (x *ProbeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[22]
+	mi := &file_crawl_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1883,7 +1944,7 @@ func (x *ProbeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeReply.ProtoReflect.Descriptor instead.
 func (*ProbeReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{22}
+	return file_crawl_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ProbeReply) GetRttUs() int64 {
@@ -1953,7 +2014,7 @@ type JobSpec struct {
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_crawl_proto_msgTypes[23]
+	mi := &file_crawl_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1965,7 +2026,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[23]
+	mi := &file_crawl_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1978,7 +2039,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{23}
+	return file_crawl_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *JobSpec) GetId() []byte {
@@ -2157,7 +2218,7 @@ type TrapRules struct {
 
 func (x *TrapRules) Reset() {
 	*x = TrapRules{}
-	mi := &file_crawl_proto_msgTypes[24]
+	mi := &file_crawl_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2169,7 +2230,7 @@ func (x *TrapRules) String() string {
 func (*TrapRules) ProtoMessage() {}
 
 func (x *TrapRules) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[24]
+	mi := &file_crawl_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2182,7 +2243,7 @@ func (x *TrapRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrapRules.ProtoReflect.Descriptor instead.
 func (*TrapRules) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{24}
+	return file_crawl_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *TrapRules) GetPattern() uint32 {
@@ -2238,7 +2299,7 @@ type HostDepth struct {
 
 func (x *HostDepth) Reset() {
 	*x = HostDepth{}
-	mi := &file_crawl_proto_msgTypes[25]
+	mi := &file_crawl_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2250,7 +2311,7 @@ func (x *HostDepth) String() string {
 func (*HostDepth) ProtoMessage() {}
 
 func (x *HostDepth) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[25]
+	mi := &file_crawl_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2263,7 +2324,7 @@ func (x *HostDepth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostDepth.ProtoReflect.Descriptor instead.
 func (*HostDepth) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{25}
+	return file_crawl_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *HostDepth) GetHost() string {
@@ -2297,7 +2358,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_crawl_proto_msgTypes[26]
+	mi := &file_crawl_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2309,7 +2370,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[26]
+	mi := &file_crawl_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2322,7 +2383,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{26}
+	return file_crawl_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Job) GetSpec() *JobSpec {
@@ -2402,7 +2463,7 @@ type JobRequest struct {
 
 func (x *JobRequest) Reset() {
 	*x = JobRequest{}
-	mi := &file_crawl_proto_msgTypes[27]
+	mi := &file_crawl_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2414,7 +2475,7 @@ func (x *JobRequest) String() string {
 func (*JobRequest) ProtoMessage() {}
 
 func (x *JobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[27]
+	mi := &file_crawl_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2427,7 +2488,7 @@ func (x *JobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRequest.ProtoReflect.Descriptor instead.
 func (*JobRequest) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{27}
+	return file_crawl_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *JobRequest) GetId() []byte {
@@ -2521,7 +2582,7 @@ type JobStanding struct {
 
 func (x *JobStanding) Reset() {
 	*x = JobStanding{}
-	mi := &file_crawl_proto_msgTypes[28]
+	mi := &file_crawl_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2533,7 +2594,7 @@ func (x *JobStanding) String() string {
 func (*JobStanding) ProtoMessage() {}
 
 func (x *JobStanding) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[28]
+	mi := &file_crawl_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2546,7 +2607,7 @@ func (x *JobStanding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStanding.ProtoReflect.Descriptor instead.
 func (*JobStanding) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{28}
+	return file_crawl_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *JobStanding) GetId() []byte {
@@ -2603,7 +2664,7 @@ type Draw struct {
 
 func (x *Draw) Reset() {
 	*x = Draw{}
-	mi := &file_crawl_proto_msgTypes[29]
+	mi := &file_crawl_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2615,7 +2676,7 @@ func (x *Draw) String() string {
 func (*Draw) ProtoMessage() {}
 
 func (x *Draw) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[29]
+	mi := &file_crawl_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2628,7 +2689,7 @@ func (x *Draw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Draw.ProtoReflect.Descriptor instead.
 func (*Draw) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{29}
+	return file_crawl_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Draw) GetPages() uint64 {
@@ -2711,7 +2772,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_crawl_proto_msgTypes[30]
+	mi := &file_crawl_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2723,7 +2784,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[30]
+	mi := &file_crawl_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2736,7 +2797,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{30}
+	return file_crawl_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Account) GetPeer() []byte {
@@ -2809,7 +2870,7 @@ type JobReply struct {
 
 func (x *JobReply) Reset() {
 	*x = JobReply{}
-	mi := &file_crawl_proto_msgTypes[31]
+	mi := &file_crawl_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2821,7 +2882,7 @@ func (x *JobReply) String() string {
 func (*JobReply) ProtoMessage() {}
 
 func (x *JobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[31]
+	mi := &file_crawl_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2834,7 +2895,7 @@ func (x *JobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobReply.ProtoReflect.Descriptor instead.
 func (*JobReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{31}
+	return file_crawl_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *JobReply) GetJobs() []*Job {
@@ -3035,7 +3096,11 @@ const file_crawl_proto_rawDesc = "" +
 	"\bconsents\x18\x05 \x03(\v2\x16.apoidea.crawl.ConsentR\bconsents\"?\n" +
 	"\aConsent\x12\x16\n" +
 	"\x06poster\x18\x01 \x01(\fR\x06poster\x12\x1c\n" +
-	"\tsignature\x18\x02 \x01(\fR\tsignature\" \n" +
+	"\tsignature\x18\x02 \x01(\fR\tsignature\"]\n" +
+	"\x06Shares\x12\x17\n" +
+	"\ajob_ids\x18\x01 \x03(\fR\x06jobIds\x12 \n" +
+	"\tthreshold\x18\x02 \x03(\x01B\x02\x10\x01R\tthreshold\x12\x18\n" +
+	"\x05pages\x18\x03 \x03(\x04B\x02\x10\x01R\x05pages\" \n" +
 	"\n" +
 	"AgainReply\x12\x12\n" +
 	"\x04jobs\x18\x01 \x01(\rR\x04jobs\"s\n" +
@@ -3176,7 +3241,7 @@ func file_crawl_proto_rawDescGZIP() []byte {
 	return file_crawl_proto_rawDescData
 }
 
-var file_crawl_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_crawl_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_crawl_proto_goTypes = []any{
 	(*Epoch)(nil),        // 0: apoidea.crawl.Epoch
 	(*Source)(nil),       // 1: apoidea.crawl.Source
@@ -3198,18 +3263,19 @@ var file_crawl_proto_goTypes = []any{
 	(*VouchReply)(nil),   // 17: apoidea.crawl.VouchReply
 	(*Again)(nil),        // 18: apoidea.crawl.Again
 	(*Consent)(nil),      // 19: apoidea.crawl.Consent
-	(*AgainReply)(nil),   // 20: apoidea.crawl.AgainReply
-	(*Probe)(nil),        // 21: apoidea.crawl.Probe
-	(*ProbeReply)(nil),   // 22: apoidea.crawl.ProbeReply
-	(*JobSpec)(nil),      // 23: apoidea.crawl.JobSpec
-	(*TrapRules)(nil),    // 24: apoidea.crawl.TrapRules
-	(*HostDepth)(nil),    // 25: apoidea.crawl.HostDepth
-	(*Job)(nil),          // 26: apoidea.crawl.Job
-	(*JobRequest)(nil),   // 27: apoidea.crawl.JobRequest
-	(*JobStanding)(nil),  // 28: apoidea.crawl.JobStanding
-	(*Draw)(nil),         // 29: apoidea.crawl.Draw
-	(*Account)(nil),      // 30: apoidea.crawl.Account
-	(*JobReply)(nil),     // 31: apoidea.crawl.JobReply
+	(*Shares)(nil),       // 20: apoidea.crawl.Shares
+	(*AgainReply)(nil),   // 21: apoidea.crawl.AgainReply
+	(*Probe)(nil),        // 22: apoidea.crawl.Probe
+	(*ProbeReply)(nil),   // 23: apoidea.crawl.ProbeReply
+	(*JobSpec)(nil),      // 24: apoidea.crawl.JobSpec
+	(*TrapRules)(nil),    // 25: apoidea.crawl.TrapRules
+	(*HostDepth)(nil),    // 26: apoidea.crawl.HostDepth
+	(*Job)(nil),          // 27: apoidea.crawl.Job
+	(*JobRequest)(nil),   // 28: apoidea.crawl.JobRequest
+	(*JobStanding)(nil),  // 29: apoidea.crawl.JobStanding
+	(*Draw)(nil),         // 30: apoidea.crawl.Draw
+	(*Account)(nil),      // 31: apoidea.crawl.Account
+	(*JobReply)(nil),     // 32: apoidea.crawl.JobReply
 }
 var file_crawl_proto_depIdxs = []int32{
 	1,  // 0: apoidea.crawl.Links.sources:type_name -> apoidea.crawl.Source
@@ -3226,14 +3292,14 @@ var file_crawl_proto_depIdxs = []int32{
 	12, // 11: apoidea.crawl.Grant.revisits:type_name -> apoidea.crawl.Revisit
 	0,  // 12: apoidea.crawl.LeaseNote.epoch:type_name -> apoidea.crawl.Epoch
 	19, // 13: apoidea.crawl.Again.consents:type_name -> apoidea.crawl.Consent
-	25, // 14: apoidea.crawl.JobSpec.host_depths:type_name -> apoidea.crawl.HostDepth
-	24, // 15: apoidea.crawl.JobSpec.trap_rules:type_name -> apoidea.crawl.TrapRules
-	23, // 16: apoidea.crawl.Job.spec:type_name -> apoidea.crawl.JobSpec
-	30, // 17: apoidea.crawl.Job.accounts:type_name -> apoidea.crawl.Account
-	23, // 18: apoidea.crawl.JobRequest.post:type_name -> apoidea.crawl.JobSpec
-	29, // 19: apoidea.crawl.JobRequest.draw:type_name -> apoidea.crawl.Draw
-	26, // 20: apoidea.crawl.JobReply.jobs:type_name -> apoidea.crawl.Job
-	28, // 21: apoidea.crawl.JobReply.standings:type_name -> apoidea.crawl.JobStanding
+	26, // 14: apoidea.crawl.JobSpec.host_depths:type_name -> apoidea.crawl.HostDepth
+	25, // 15: apoidea.crawl.JobSpec.trap_rules:type_name -> apoidea.crawl.TrapRules
+	24, // 16: apoidea.crawl.Job.spec:type_name -> apoidea.crawl.JobSpec
+	31, // 17: apoidea.crawl.Job.accounts:type_name -> apoidea.crawl.Account
+	24, // 18: apoidea.crawl.JobRequest.post:type_name -> apoidea.crawl.JobSpec
+	30, // 19: apoidea.crawl.JobRequest.draw:type_name -> apoidea.crawl.Draw
+	27, // 20: apoidea.crawl.JobReply.jobs:type_name -> apoidea.crawl.Job
+	29, // 21: apoidea.crawl.JobReply.standings:type_name -> apoidea.crawl.JobStanding
 	22, // [22:22] is the sub-list for method output_type
 	22, // [22:22] is the sub-list for method input_type
 	22, // [22:22] is the sub-list for extension type_name
@@ -3252,7 +3318,7 @@ func file_crawl_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crawl_proto_rawDesc), len(file_crawl_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -191,6 +191,19 @@ func (m *Again) Validate() error {
 	return nil
 }
 
+// Validate returns an error if a limit is exceeded.
+func (m *Shares) Validate() error {
+	if len(m.GetThreshold()) != len(m.GetJobIds()) || len(m.GetPages()) != len(m.GetJobIds()) {
+		return fmt.Errorf("shares: %w", errColumn)
+	}
+	for _, id := range m.GetJobIds() {
+		if len(id) != JobIDSize {
+			return fmt.Errorf("shares: job ID of %d bytes", len(id))
+		}
+	}
+	return nil
+}
+
 // PausedText is the reply of a paused peer to probes and offers; the sender backs off.
 const PausedText = "the peer is paused"
 

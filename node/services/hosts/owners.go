@@ -51,8 +51,11 @@ type Deps struct {
 	Self   peer.ID          // this peer
 	Router *rpc.Router      // reports which hosts are this peer's, and finds other owners
 	Store  kv.Store         // stores the hosts; its writes include the replicas
+	Net    rpc.Caller       // calls neighbors
 	Now    func() time.Time // the lease clock
-	Jobs   Jobs             // specs of jobs, and their budgets
+	// Neighbors returns the neighbors on the ring, and its size in peers.
+	Neighbors func() (ids []peer.ID, size int)
+	Jobs      Jobs // specs of jobs, and their budgets
 	// Place chooses the worker of a host.
 	Place func(ctx context.Context, p owner.Place) owner.Placement
 	// OfferOwn offers hosts to this peer's own worker, and returns the declined ones.
@@ -83,6 +86,7 @@ type Owners struct {
 	taken    taken         // touched on the loop only
 	posters  *rate.Limiter // of links from job posters that are not members
 	ofPoster *loop.Paces
+	hour     time.Duration // of the schedule of pages that are fetched again
 
 	life  context.Context //nolint:containedctx // of effects; ends with Run
 	end   context.CancelFunc
@@ -100,6 +104,8 @@ func (m mine) Mine(key ring.Key) bool { return m(key) }
 // New reads the hosts. They are driven once Run is called.
 func New(cfg owner.Config, d Deps) (*Owners, error) {
 	w := &Owners{deps: d, taken: make(taken), posters: rate.NewLimiter(postersTimes*posterLinks, postersTimes*posterBurst), ofPoster: loop.NewPaces(posterLinks, posterBurst, loop.MaxPeers)}
+	cfg.Fill()
+	w.hour = cfg.Day / 24
 	w.life, w.end = context.WithCancel(context.Background())
 	kind := dedup.Exact
 	if cfg.SeenBloom {

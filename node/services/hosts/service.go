@@ -1,16 +1,20 @@
 package hosts
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/services/rpc"
 )
 
@@ -20,6 +24,7 @@ const (
 	tagSession = 'S'
 	tagVouch   = 'V'
 	tagAgain   = 'A'
+	tagShares  = 'H'
 	tagOffer   = 'O' // to workers
 )
 
@@ -38,6 +43,8 @@ var (
 	VouchMethod = rpc.Method[*wire.Vouch, *wire.VouchReply]{Service: rpc.ServiceOwner, Tag: tagVouch}
 	// againMethod asks the owner of a host to fetch pages again.
 	againMethod = rpc.Method[*wire.Again, *wire.AgainReply]{Service: rpc.ServiceOwner, Tag: tagAgain}
+	// sharesMethod asks a neighbor for its part of the visits of jobs.
+	sharesMethod = rpc.Method[*wire.Shares, *wire.Shares]{Service: rpc.ServiceOwner, Tag: tagShares, Within: 5 * time.Second}
 	// OfferMethod offers hosts to a worker.
 	OfferMethod = rpc.Method[*wire.Offer, *wire.OfferReply]{
 		Service: rpc.ServiceWorker, Tag: tagOffer, Within: offerTimeout,
@@ -80,6 +87,10 @@ func (w *Owners) Service() rpc.Service {
 			}),
 		SessionMethod.Handle(rpc.Anyone("job is known; outcomes: caller has or had the host, or is a neighbor; requests: host was offered to the caller, or it is a neighbor; host state: caller holds the lease"), w.Session),
 		againMethod.Handle(rpc.Anyone("this peer owns the host; the posters of the jobs have signed the request, in the last ten minutes"), w.again),
+		sharesMethod.Handle(rpc.Members("nothing"), func(ctx context.Context, _ peer.ID, _ *wire.Shares) (m *wire.Shares, err error) {
+			err = w.Look(ctx, func(o *owner.Owner) { m = o.Shares() })
+			return m, err
+		}),
 		VouchMethod.Handle(rpc.Members("this peer owns the host"), w.vouch),
 	)
 }
@@ -131,6 +142,45 @@ func (w *Owners) again(ctx context.Context, _ peer.ID, m *wire.Again) (*wire.Aga
 	err := w.Do(ctx, func(o *owner.Owner) { jobs = o.Refresh(m) })
 	return &wire.AgainReply{Jobs: uint32(jobs)}, err //nolint:gosec // few
 }
+
+// RunShares exchanges the thresholds and shares of jobs that are fetched again with the neighbors,
+// once an hour of the schedule, until ctx ends.
+func (w *Owners) RunShares(ctx context.Context) error {
+	var jobs [][]byte
+	var next time.Time
+	for {
+		var mine *wire.Shares
+		if err := w.Look(ctx, func(o *owner.Owner) { mine = o.Shares() }); err != nil {
+			return err
+		}
+		same := slices.EqualFunc(jobs, mine.GetJobIds(), bytes.Equal)
+		if jobs = mine.GetJobIds(); len(jobs) > 0 && (!same || !time.Now().Before(next)) {
+			next = time.Now().Add(w.hour)
+			ids, size := w.deps.Neighbors()
+			heard := make([]*wire.Shares, len(ids))
+			var asked errgroup.Group
+			asked.SetLimit(sharesAtOnce)
+			for i, id := range ids {
+				asked.Go(func() error {
+					heard[i], _ = sharesMethod.Call(ctx, w.deps.Net, id, mine)
+					return nil
+				})
+			}
+			_ = asked.Wait()
+			heard = slices.DeleteFunc(heard, func(m *wire.Shares) bool { return m == nil })
+			if err := w.Do(ctx, func(o *owner.Owner) { o.Share(size, heard) }); err != nil {
+				return err
+			}
+		}
+		if err := loop.Sleep(ctx, min(sharesPause, w.hour)); err != nil {
+			return nil //nolint:nilerr // the end
+		}
+	}
+}
+
+// sharesPause is the interval of looking for new jobs that are fetched again, sharesAtOnce the number
+// of neighbors asked at the same time.
+const sharesPause, sharesAtOnce = 10 * time.Second, 4
 
 // Links processes a batch of links; it returns when they are on disk.
 func (w *Owners) Links(ctx context.Context, m *wire.Links) (*wire.LinksReply, error) {
