@@ -6,6 +6,7 @@ import (
 	"net"
 
 	"github.com/apoidea/apoidea/crawl/fetch"
+	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/node/services/politeness"
 )
 
@@ -26,6 +27,7 @@ func (n *Node) openOptOuts() (err error) {
 		Lists: n.optOuts, Prover: politeness.NewProver(get, dns), Demand: n.cfg.OptOutProof, Owners: n.router,
 		Changed: func() { n.owners.OptOutsChanged() }, // owners are set later
 		Spawn:   n.spawn,
+		Signal:  func(ctx context.Context, m *wire.Signals) error { return n.owners.Signal(ctx, m) },
 		Contact: n.cfg.Contact, Log: n.log,
 	})
 	return nil

@@ -47,6 +47,8 @@ type Page struct {
 	// and addresses of images, white space as one; Masked is the same with digits masked. Zero for
 	// other documents.
 	Text, Masked uint64
+	// Feed: the document is an RSS or Atom feed.
+	Feed bool
 	// LeftOut is the number of links beyond [MaxLinks] or [MaxLinkBytes], or in the headers beyond
 	// [MaxHeaderLinks] or [MaxHeaderLinkBytes], repeated ones counted each time. The rest of a sitemap
 	// counts as 1: all after [MaxSitemap], and for XML all after the limits of links.
@@ -76,6 +78,7 @@ type href struct {
 	kind     link.Kind
 	nofollow bool
 	literal  bool // needs no (further) decoding
+	modified uint32
 }
 
 // entry is one resolved URL, its text at arena[begin:end].
@@ -83,6 +86,7 @@ type entry struct {
 	begin, end int
 	kind       link.Kind
 	nofollow   bool
+	modified   uint32
 }
 
 // Document extracts an answer: its headers, and its body if that is HTML or a sitemap. The error
@@ -178,7 +182,7 @@ func (x *Extractor) resolve(page *Page, base *link.Base) {
 			break
 		}
 		if j, fresh := x.urls.add(x.arena[begin:]); fresh {
-			x.links = append(x.links, entry{begin, len(x.arena), h.kind, h.nofollow})
+			x.links = append(x.links, entry{begin, len(x.arena), h.kind, h.nofollow, h.modified})
 		} else {
 			x.arena = x.arena[:begin]
 			old := &x.links[j]
@@ -193,7 +197,7 @@ func (x *Extractor) resolve(page *Page, base *link.Base) {
 func (x *Extractor) finish(page *Page) {
 	text := string(x.arena)
 	for _, e := range x.links {
-		page.Links = append(page.Links, link.Link{URL: text[e.begin:e.end], Kind: e.kind, Nofollow: e.nofollow || page.NoFollow})
+		page.Links = append(page.Links, link.Link{URL: text[e.begin:e.end], Kind: e.kind, Nofollow: e.nofollow || page.NoFollow, Modified: e.modified})
 	}
 }
 

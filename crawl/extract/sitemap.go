@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/klauspost/compress/gzip"
@@ -227,7 +229,11 @@ type entries struct {
 	taking bool   // the text of the current element is a URL
 	kind   link.Kind
 	text   []byte
-	isGUID bool // the current element is an RSS item's GUID, which may be a URL
+	dating bool // the text of the current element is the time of the last change
+	// first is the number of hrefs before the current entry, modified its last change in Unix seconds.
+	first    int
+	modified uint32
+	isGUID   bool // the current element is an RSS item's GUID, which may be a URL
 }
 
 // sitemapXML adds the entries of an XML sitemap.
@@ -251,6 +257,10 @@ func (x *Extractor) sitemapXML(page *Page, text []byte) error {
 			z = newXMLTokenizer(rest[1:])
 		case html.StartTagToken, html.SelfClosingTagToken:
 			prefix, local := at.open(z)
+			if at.entry == local && at.depth == at.level {
+				at.first, at.modified = len(x.found), 0
+				page.Feed = page.Feed || entryKinds[local].child == "link"
+			}
 			if url := at.link(z, local); url != "" {
 				room = x.add(page, []byte(url), href{kind: link.KindPage, literal: true})
 			}
@@ -258,14 +268,23 @@ func (x *Extractor) sitemapXML(page *Page, text []byte) error {
 				at.close(prefix, local)
 			}
 		case html.TextToken:
-			if at.taking {
+			if at.taking || at.dating {
 				at.add(z.Raw())
 			}
 		case html.EndTagToken:
 			if url := at.url(); url != nil {
 				room = x.add(page, bytes.Clone(url), href{kind: at.kind, literal: true})
 			}
-			at.close(tagName(z))
+			if at.dating {
+				at.modified = max(at.modified, parseDate(string(bytes.TrimSpace(at.text))))
+			}
+			prefix, local := tagName(z)
+			if local == at.entry && prefix == at.prefix {
+				for i := min(at.first, len(x.found)); i < len(x.found); i++ {
+					x.found[i].modified = at.modified
+				}
+			}
+			at.close(prefix, local)
 		}
 	}
 	return nil
@@ -286,12 +305,13 @@ func (at *entries) open(z *html.Tokenizer) (prefix, local string) {
 	z.NextIsNotRawText() // as it is in HTML after <title/>
 	prefix, local = tagName(z)
 	at.depth++
-	at.taking, at.isGUID, at.text = false, false, at.text[:0]
+	at.taking, at.dating, at.isGUID, at.text = false, false, false, at.text[:0]
 	if of, known := entryKinds[local]; known && (at.entry == "" || !isExtension(prefix)) {
 		at.entry, at.prefix, at.level, at.kind = local, prefix, at.depth, of.kind
 	} else if at.entry != "" && at.depth == at.level+1 && prefix == at.prefix {
 		at.isGUID = at.entry == "item" && local == "guid"
 		at.taking = at.isGUID || local == entryKinds[at.entry].child
+		at.dating = local == "lastmod" || local == "updated" || local == "pubdate"
 	}
 	return prefix, local
 }
@@ -348,11 +368,22 @@ func (at *entries) url() []byte {
 // close leaves an element. The end of an entry corrects the depth if an element within was not
 // closed.
 func (at *entries) close(prefix, local string) {
-	at.taking, at.text = false, at.text[:0]
+	at.taking, at.dating, at.text = false, false, at.text[:0]
 	if local == at.entry && prefix == at.prefix {
 		at.entry, at.depth = "", at.level
 	}
 	at.depth = max(at.depth-1, 0)
+}
+
+// parseDate returns the Unix seconds of a date of a sitemap (W3C), of Atom (RFC 3339) or of RSS
+// (RFC 822); 0 if it is none.
+func parseDate(text string) uint32 {
+	for _, layout := range []string{time.RFC3339, time.DateOnly, "2006-01-02T15:04Z07:00", time.RFC1123Z, time.RFC1123} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return uint32(min(max(t.Unix(), 0), math.MaxUint32))
+		}
+	}
+	return 0
 }
 
 // isExtension reports whether a prefix is usually that of an extension of sitemaps, whose elements

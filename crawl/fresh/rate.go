@@ -130,6 +130,13 @@ func (r Rate) Due(weight, threshold float64) float64 {
 	return math.Exp(high)
 }
 
+// Elapsed returns the days after a visit by which a change is as probable as a signal is precise,
+// at most 100,000: b ((1-precision)^(-1/a) - 1).
+func (r Rate) Elapsed(precision float64) float64 {
+	a, b := float64(r.A), float64(r.B)
+	return bounded(b*math.Expm1(-math.Log1p(-bounded(precision, 0, 1))/a), 0, maxInterval)
+}
+
 // Means is the mean rate of the visited URLs of a host or of a job.
 type Means struct {
 	Pages int

@@ -14,6 +14,9 @@ type Link struct {
 	Kind Kind
 	// Nofollow: all links to the URL were marked nofollow.
 	Nofollow bool
+	// Modified is when a sitemap or feed states that the URL changed last, in Unix seconds; 0:
+	// unknown.
+	Modified uint32
 }
 
 // Kind is how a URL was found, which determines how its answer is parsed. Part of the wire and the

@@ -314,18 +314,14 @@ func (bk *books) again(h *hosts.Host, hj *hosts.Job, f *ondisk.Final) *Again {
 		return nil
 	}
 	a := &Again{Visits: r.Visits, Changes: r.Changes, Last: time.Unix(int64(f.LastVisit()), 0)}
-	rate := r.Rate
-	if r.Visits == 0 {
-		host, all := hj.Tally.Counters(), js.Sums()
-		ofHost, ofJob := host.Means(), all.Means()
-		rate = ofHost.Prior(&ofJob)
-	}
-	a.Rate = rate.Mean()
+	a.Rate = bk.RateOf(hj, f).Mean()
 	switch due := time.Unix(int64(r.Due), 0); {
 	case r.Due == ondisk.DueAsked:
 		a.Next, a.Why = time.UnixMilli(bk.Now), "asked for by refresh --now"
 	case js.Refresh == 0:
 		a.Why = "the job has no refresh"
+	case r.Signal != 0:
+		a.Next, a.Why = due, [...]string{"the sitemap", "a feed", "IndexNow"}[r.Signal-1]+" of the site states a change"
 	case r.Misses > 0:
 		a.Next, a.Why = due, fmt.Sprintf("the page was gone at the last %d visits", r.Misses)
 	case js.Refresh.PerDay() == 0:

@@ -61,6 +61,11 @@ func (oc *outcomes) revisited(h *hosts.Host, hj *hosts.Job, hash uint64, plain b
 	p := oc.Page(hj, had)
 	p = p.Visit(max(oc.Days(at), p.Last), what, since, &ofHost, &ofJob)
 	r := &next.Revisit
+	if s := had.Revisit.Signal; s != 0 && what != fresh.Failed {
+		h.Rec.Proved(s, what == fresh.Changed || what == fresh.ChangedAt)
+		oc.hosts.Touched(h)
+		r.Signal = 0
+	}
 	r.Rate, r.Visits, r.Misses = p.Rate, p.Visits, p.Misses
 	if what != fresh.Failed && what != fresh.Gone {
 		r.Last = ondisk.Seconds(at)
@@ -68,6 +73,15 @@ func (oc *outcomes) revisited(h *hosts.Host, hj *hosts.Job, hash uint64, plain b
 	r.Due = 0
 	r.Due = oc.jobs.Due(hj, hash, &next, what)
 	hj.Correct(hash, had, &next)
+	kind := ondisk.SignalSitemap
+	if f.GetFeed() {
+		kind = ondisk.SignalFeed
+	}
+	for i, url := range f.GetChanged() {
+		if link.Host(string(url)) == h.Rec.Name {
+			oc.scans.Signal(h, hj, string(url), kind, f.GetChangedS()[i])
+		}
+	}
 	if js := hj.State; what >= fresh.Changed && what <= fresh.ChangedAt && js.State != job.StateCanceled {
 		oc.emitter.Emit(h, js, &next, f, went)
 	}
@@ -159,6 +173,16 @@ func (o *Owner) Share(size int, neighbors []*wire.Shares) {
 			sum += min(n, most)
 		}
 		o.jobs.Share(js, max(own, 1)/max(sum/float64(len(pages))*float64(max(size, len(pages))), max(own, 1)), logs)
+	}
+}
+
+// Signals makes the visits of URLs earlier that a site states to have changed. Part of a step.
+func (o *Owner) Signals(m *wire.Signals) {
+	h := o.hosts.Find(m.GetHost())
+	for i := 0; h != nil && i < len(m.GetUrl()); i++ {
+		for _, hj := range h.Jobs {
+			o.scans.Signal(h, hj, string(m.GetUrl()[i]), ondisk.SignalIndexNow, m.GetAtS())
+		}
 	}
 }
 

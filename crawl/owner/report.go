@@ -41,6 +41,7 @@ type outcomes struct {
 	domains *hosts.Domains
 	leases  *leases.Leases
 	emitter *links.Emitter
+	scans   *hosts.Scans
 }
 
 // report processes the outcome of one URL with the links of its page that were not processed

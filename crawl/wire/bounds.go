@@ -86,6 +86,8 @@ const (
 	// counted for each besides its texts.
 	MaxSourceBytes = 512 << 10
 	sourceBytes    = 16
+	// MaxChanged URLs that one sitemap, feed or IndexNow message states to have changed.
+	MaxChanged = 1024
 	// MaxConsents of one Again.
 	MaxConsents = 4
 	// MaxSignature of a job, and of its state.

@@ -697,32 +697,36 @@ func (x *Robots) GetState() []byte {
 
 // Fetched is the outcome of one URL and the links of its page: one write at the owner.
 type Fetched struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           []byte                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	Url           []byte                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
-	Depth         uint32                 `protobuf:"varint,3,opt,name=depth,proto3" json:"depth,omitempty"`
-	Hops          uint32                 `protobuf:"varint,4,opt,name=hops,proto3" json:"hops,omitempty"`
-	Kind          uint32                 `protobuf:"varint,5,opt,name=kind,proto3" json:"kind,omitempty"`
-	Outcome       uint32                 `protobuf:"varint,6,opt,name=outcome,proto3" json:"outcome,omitempty"`                  // link.Outcome; none: links only, of a robots.txt (its sitemaps at depth itself), or the first links of a page with too many for one outcome
-	Status        uint32                 `protobuf:"varint,7,opt,name=status,proto3" json:"status,omitempty"`                    // HTTP status; of the outcome dns: link.NameAbsent, link.NameMalformed or 0
-	Digest        []byte                 `protobuf:"bytes,8,opt,name=digest,proto3" json:"digest,omitempty"`                     // SHA-256 of the decoded body
-	RecordId      []byte                 `protobuf:"bytes,9,opt,name=record_id,json=recordId,proto3" json:"record_id,omitempty"` // UUID of the WARC record
-	Etag          string                 `protobuf:"bytes,10,opt,name=etag,proto3" json:"etag,omitempty"`
-	LastModified  string                 `protobuf:"bytes,11,opt,name=last_modified,json=lastModified,proto3" json:"last_modified,omitempty"`
-	FetchedMs     int64                  `protobuf:"varint,12,opt,name=fetched_ms,json=fetchedMs,proto3" json:"fetched_ms,omitempty"` // Unix time
-	DurationMs    uint32                 `protobuf:"varint,13,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
-	Size          uint64                 `protobuf:"varint,14,opt,name=size,proto3" json:"size,omitempty"` // decoded bytes of the body
-	Mime          string                 `protobuf:"bytes,15,opt,name=mime,proto3" json:"mime,omitempty"`
-	Detail        string                 `protobuf:"bytes,16,opt,name=detail,proto3" json:"detail,omitempty"`                     // the error, for display
-	Links         [][]byte               `protobuf:"bytes,17,rep,name=links,proto3" json:"links,omitempty"`                       // canonical; regardless of depth, since the owner emits them again when a smaller one is found
-	LinkKind      []byte                 `protobuf:"bytes,18,opt,name=link_kind,json=linkKind,proto3" json:"link_kind,omitempty"` // link.Kind, one byte a link, or empty (all pages; a redirect's target: the kind of the URL itself)
-	RetryAfterMs  uint32                 `protobuf:"varint,19,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
-	Text          uint64                 `protobuf:"fixed64,20,opt,name=text,proto3" json:"text,omitempty"`                     // digest of the text of a page, see trap.Page; 0 = none
-	Masked        uint64                 `protobuf:"fixed64,21,opt,name=masked,proto3" json:"masked,omitempty"`                 // the same with digits masked
-	LeftOut       uint32                 `protobuf:"varint,23,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"` // links beyond the limits of a page
-	AskedBy       []byte                 `protobuf:"bytes,28,opt,name=asked_by,json=askedBy,proto3" json:"asked_by,omitempty"`  // of a robots.txt: the URL that was to be fetched
-	Again         bool                   `protobuf:"varint,29,opt,name=again,proto3" json:"again,omitempty"`                    // the visit was granted as a Revisit: with status 304, the page is unchanged
-	Content       uint64                 `protobuf:"fixed64,30,opt,name=content,proto3" json:"content,omitempty"`               // digest of the text and the links of a page, see Revisit; 0 = none
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Job          []byte                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Url          []byte                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	Depth        uint32                 `protobuf:"varint,3,opt,name=depth,proto3" json:"depth,omitempty"`
+	Hops         uint32                 `protobuf:"varint,4,opt,name=hops,proto3" json:"hops,omitempty"`
+	Kind         uint32                 `protobuf:"varint,5,opt,name=kind,proto3" json:"kind,omitempty"`
+	Outcome      uint32                 `protobuf:"varint,6,opt,name=outcome,proto3" json:"outcome,omitempty"`                  // link.Outcome; none: links only, of a robots.txt (its sitemaps at depth itself), or the first links of a page with too many for one outcome
+	Status       uint32                 `protobuf:"varint,7,opt,name=status,proto3" json:"status,omitempty"`                    // HTTP status; of the outcome dns: link.NameAbsent, link.NameMalformed or 0
+	Digest       []byte                 `protobuf:"bytes,8,opt,name=digest,proto3" json:"digest,omitempty"`                     // SHA-256 of the decoded body
+	RecordId     []byte                 `protobuf:"bytes,9,opt,name=record_id,json=recordId,proto3" json:"record_id,omitempty"` // UUID of the WARC record
+	Etag         string                 `protobuf:"bytes,10,opt,name=etag,proto3" json:"etag,omitempty"`
+	LastModified string                 `protobuf:"bytes,11,opt,name=last_modified,json=lastModified,proto3" json:"last_modified,omitempty"`
+	FetchedMs    int64                  `protobuf:"varint,12,opt,name=fetched_ms,json=fetchedMs,proto3" json:"fetched_ms,omitempty"` // Unix time
+	DurationMs   uint32                 `protobuf:"varint,13,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
+	Size         uint64                 `protobuf:"varint,14,opt,name=size,proto3" json:"size,omitempty"` // decoded bytes of the body
+	Mime         string                 `protobuf:"bytes,15,opt,name=mime,proto3" json:"mime,omitempty"`
+	Detail       string                 `protobuf:"bytes,16,opt,name=detail,proto3" json:"detail,omitempty"`                     // the error, for display
+	Links        [][]byte               `protobuf:"bytes,17,rep,name=links,proto3" json:"links,omitempty"`                       // canonical; regardless of depth, since the owner emits them again when a smaller one is found
+	LinkKind     []byte                 `protobuf:"bytes,18,opt,name=link_kind,json=linkKind,proto3" json:"link_kind,omitempty"` // link.Kind, one byte a link, or empty (all pages; a redirect's target: the kind of the URL itself)
+	RetryAfterMs uint32                 `protobuf:"varint,19,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
+	Text         uint64                 `protobuf:"fixed64,20,opt,name=text,proto3" json:"text,omitempty"`                     // digest of the text of a page, see trap.Page; 0 = none
+	Masked       uint64                 `protobuf:"fixed64,21,opt,name=masked,proto3" json:"masked,omitempty"`                 // the same with digits masked
+	LeftOut      uint32                 `protobuf:"varint,23,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"` // links beyond the limits of a page
+	AskedBy      []byte                 `protobuf:"bytes,28,opt,name=asked_by,json=askedBy,proto3" json:"asked_by,omitempty"`  // of a robots.txt: the URL that was to be fetched
+	Again        bool                   `protobuf:"varint,29,opt,name=again,proto3" json:"again,omitempty"`                    // the visit was granted as a Revisit: with status 304, the page is unchanged
+	// Of a sitemap or feed: URLs of its host that it states to have changed since its last visit.
+	Changed       [][]byte `protobuf:"bytes,31,rep,name=changed,proto3" json:"changed,omitempty"`
+	ChangedS      []uint32 `protobuf:"fixed32,32,rep,packed,name=changed_s,json=changedS,proto3" json:"changed_s,omitempty"` // Unix time of each
+	Feed          bool     `protobuf:"varint,33,opt,name=feed,proto3" json:"feed,omitempty"`
+	Content       uint64   `protobuf:"fixed64,30,opt,name=content,proto3" json:"content,omitempty"` // digest of the text and the links of a page, see Revisit; 0 = none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -921,6 +925,27 @@ func (x *Fetched) GetAskedBy() []byte {
 func (x *Fetched) GetAgain() bool {
 	if x != nil {
 		return x.Again
+	}
+	return false
+}
+
+func (x *Fetched) GetChanged() [][]byte {
+	if x != nil {
+		return x.Changed
+	}
+	return nil
+}
+
+func (x *Fetched) GetChangedS() []uint32 {
+	if x != nil {
+		return x.ChangedS
+	}
+	return nil
+}
+
+func (x *Fetched) GetFeed() bool {
+	if x != nil {
+		return x.Feed
 	}
 	return false
 }
@@ -1724,6 +1749,67 @@ func (x *Consent) GetSignature() []byte {
 	return nil
 }
 
+// Signals states that URLs of a host have changed, by IndexNow.
+type Signals struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	Url           [][]byte               `protobuf:"bytes,2,rep,name=url,proto3" json:"url,omitempty"`              // canonical
+	AtS           uint32                 `protobuf:"fixed32,3,opt,name=at_s,json=atS,proto3" json:"at_s,omitempty"` // Unix time
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Signals) Reset() {
+	*x = Signals{}
+	mi := &file_crawl_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Signals) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Signals) ProtoMessage() {}
+
+func (x *Signals) ProtoReflect() protoreflect.Message {
+	mi := &file_crawl_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Signals.ProtoReflect.Descriptor instead.
+func (*Signals) Descriptor() ([]byte, []int) {
+	return file_crawl_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Signals) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *Signals) GetUrl() [][]byte {
+	if x != nil {
+		return x.Url
+	}
+	return nil
+}
+
+func (x *Signals) GetAtS() uint32 {
+	if x != nil {
+		return x.AtS
+	}
+	return 0
+}
+
 // Shares is what a neighbor needs to know of the jobs whose pages are fetched again by a budget. Columns; the request is empty.
 type Shares struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1736,7 +1822,7 @@ type Shares struct {
 
 func (x *Shares) Reset() {
 	*x = Shares{}
-	mi := &file_crawl_proto_msgTypes[20]
+	mi := &file_crawl_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1748,7 +1834,7 @@ func (x *Shares) String() string {
 func (*Shares) ProtoMessage() {}
 
 func (x *Shares) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[20]
+	mi := &file_crawl_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1761,7 +1847,7 @@ func (x *Shares) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shares.ProtoReflect.Descriptor instead.
 func (*Shares) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{20}
+	return file_crawl_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Shares) GetJobIds() [][]byte {
@@ -1794,7 +1880,7 @@ type AgainReply struct {
 
 func (x *AgainReply) Reset() {
 	*x = AgainReply{}
-	mi := &file_crawl_proto_msgTypes[21]
+	mi := &file_crawl_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1806,7 +1892,7 @@ func (x *AgainReply) String() string {
 func (*AgainReply) ProtoMessage() {}
 
 func (x *AgainReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[21]
+	mi := &file_crawl_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1819,7 +1905,7 @@ func (x *AgainReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgainReply.ProtoReflect.Descriptor instead.
 func (*AgainReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{21}
+	return file_crawl_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AgainReply) GetJobs() uint32 {
@@ -1843,7 +1929,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_crawl_proto_msgTypes[22]
+	mi := &file_crawl_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1855,7 +1941,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[22]
+	mi := &file_crawl_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1868,7 +1954,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{22}
+	return file_crawl_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Probe) GetHost() string {
@@ -1919,7 +2005,7 @@ type ProbeReply struct {
 
 func (x *ProbeReply) Reset() {
 	*x = ProbeReply{}
-	mi := &file_crawl_proto_msgTypes[23]
+	mi := &file_crawl_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1931,7 +2017,7 @@ func (x *ProbeReply) String() string {
 func (*ProbeReply) ProtoMessage() {}
 
 func (x *ProbeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[23]
+	mi := &file_crawl_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1944,7 +2030,7 @@ func (x *ProbeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeReply.ProtoReflect.Descriptor instead.
 func (*ProbeReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{23}
+	return file_crawl_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ProbeReply) GetRttUs() int64 {
@@ -2014,7 +2100,7 @@ type JobSpec struct {
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_crawl_proto_msgTypes[24]
+	mi := &file_crawl_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2026,7 +2112,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[24]
+	mi := &file_crawl_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2039,7 +2125,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{24}
+	return file_crawl_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *JobSpec) GetId() []byte {
@@ -2218,7 +2304,7 @@ type TrapRules struct {
 
 func (x *TrapRules) Reset() {
 	*x = TrapRules{}
-	mi := &file_crawl_proto_msgTypes[25]
+	mi := &file_crawl_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2230,7 +2316,7 @@ func (x *TrapRules) String() string {
 func (*TrapRules) ProtoMessage() {}
 
 func (x *TrapRules) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[25]
+	mi := &file_crawl_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2243,7 +2329,7 @@ func (x *TrapRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrapRules.ProtoReflect.Descriptor instead.
 func (*TrapRules) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{25}
+	return file_crawl_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *TrapRules) GetPattern() uint32 {
@@ -2299,7 +2385,7 @@ type HostDepth struct {
 
 func (x *HostDepth) Reset() {
 	*x = HostDepth{}
-	mi := &file_crawl_proto_msgTypes[26]
+	mi := &file_crawl_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2311,7 +2397,7 @@ func (x *HostDepth) String() string {
 func (*HostDepth) ProtoMessage() {}
 
 func (x *HostDepth) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[26]
+	mi := &file_crawl_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2324,7 +2410,7 @@ func (x *HostDepth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostDepth.ProtoReflect.Descriptor instead.
 func (*HostDepth) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{26}
+	return file_crawl_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *HostDepth) GetHost() string {
@@ -2358,7 +2444,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_crawl_proto_msgTypes[27]
+	mi := &file_crawl_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2370,7 +2456,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[27]
+	mi := &file_crawl_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2383,7 +2469,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{27}
+	return file_crawl_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Job) GetSpec() *JobSpec {
@@ -2463,7 +2549,7 @@ type JobRequest struct {
 
 func (x *JobRequest) Reset() {
 	*x = JobRequest{}
-	mi := &file_crawl_proto_msgTypes[28]
+	mi := &file_crawl_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2475,7 +2561,7 @@ func (x *JobRequest) String() string {
 func (*JobRequest) ProtoMessage() {}
 
 func (x *JobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[28]
+	mi := &file_crawl_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2488,7 +2574,7 @@ func (x *JobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRequest.ProtoReflect.Descriptor instead.
 func (*JobRequest) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{28}
+	return file_crawl_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *JobRequest) GetId() []byte {
@@ -2582,7 +2668,7 @@ type JobStanding struct {
 
 func (x *JobStanding) Reset() {
 	*x = JobStanding{}
-	mi := &file_crawl_proto_msgTypes[29]
+	mi := &file_crawl_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2594,7 +2680,7 @@ func (x *JobStanding) String() string {
 func (*JobStanding) ProtoMessage() {}
 
 func (x *JobStanding) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[29]
+	mi := &file_crawl_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2607,7 +2693,7 @@ func (x *JobStanding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStanding.ProtoReflect.Descriptor instead.
 func (*JobStanding) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{29}
+	return file_crawl_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *JobStanding) GetId() []byte {
@@ -2664,7 +2750,7 @@ type Draw struct {
 
 func (x *Draw) Reset() {
 	*x = Draw{}
-	mi := &file_crawl_proto_msgTypes[30]
+	mi := &file_crawl_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2676,7 +2762,7 @@ func (x *Draw) String() string {
 func (*Draw) ProtoMessage() {}
 
 func (x *Draw) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[30]
+	mi := &file_crawl_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2689,7 +2775,7 @@ func (x *Draw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Draw.ProtoReflect.Descriptor instead.
 func (*Draw) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{30}
+	return file_crawl_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Draw) GetPages() uint64 {
@@ -2772,7 +2858,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_crawl_proto_msgTypes[31]
+	mi := &file_crawl_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2784,7 +2870,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[31]
+	mi := &file_crawl_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2797,7 +2883,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{31}
+	return file_crawl_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Account) GetPeer() []byte {
@@ -2870,7 +2956,7 @@ type JobReply struct {
 
 func (x *JobReply) Reset() {
 	*x = JobReply{}
-	mi := &file_crawl_proto_msgTypes[32]
+	mi := &file_crawl_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2882,7 +2968,7 @@ func (x *JobReply) String() string {
 func (*JobReply) ProtoMessage() {}
 
 func (x *JobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[32]
+	mi := &file_crawl_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2895,7 +2981,7 @@ func (x *JobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobReply.ProtoReflect.Descriptor instead.
 func (*JobReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{32}
+	return file_crawl_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *JobReply) GetJobs() []*Job {
@@ -2999,7 +3085,7 @@ const file_crawl_proto_rawDesc = "" +
 	"\x04hash\x18\x02 \x01(\x06R\x04hash\"6\n" +
 	"\x06Robots\x12\x16\n" +
 	"\x06origin\x18\x01 \x01(\tR\x06origin\x12\x14\n" +
-	"\x05state\x18\x02 \x01(\fR\x05state\"\x82\x05\n" +
+	"\x05state\x18\x02 \x01(\fR\x05state\"\xd1\x05\n" +
 	"\aFetched\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\fR\x03job\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\fR\x03url\x12\x14\n" +
@@ -3028,6 +3114,9 @@ const file_crawl_proto_rawDesc = "" +
 	"\bleft_out\x18\x17 \x01(\rR\aleftOut\x12\x19\n" +
 	"\basked_by\x18\x1c \x01(\fR\aaskedBy\x12\x14\n" +
 	"\x05again\x18\x1d \x01(\bR\x05again\x12\x18\n" +
+	"\achanged\x18\x1f \x03(\fR\achanged\x12\x1f\n" +
+	"\tchanged_s\x18  \x03(\aB\x02\x10\x01R\bchangedS\x12\x12\n" +
+	"\x04feed\x18! \x01(\bR\x04feed\x12\x18\n" +
 	"\acontent\x18\x1e \x01(\x06R\acontentJ\x04\b\x16\x10\x17J\x04\b\x18\x10\x1c\"\xbe\x01\n" +
 	"\fSessionReply\x12,\n" +
 	"\x06grants\x18\x01 \x03(\v2\x14.apoidea.crawl.GrantR\x06grants\x12\x18\n" +
@@ -3096,7 +3185,11 @@ const file_crawl_proto_rawDesc = "" +
 	"\bconsents\x18\x05 \x03(\v2\x16.apoidea.crawl.ConsentR\bconsents\"?\n" +
 	"\aConsent\x12\x16\n" +
 	"\x06poster\x18\x01 \x01(\fR\x06poster\x12\x1c\n" +
-	"\tsignature\x18\x02 \x01(\fR\tsignature\"]\n" +
+	"\tsignature\x18\x02 \x01(\fR\tsignature\"B\n" +
+	"\aSignals\x12\x12\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\x12\x10\n" +
+	"\x03url\x18\x02 \x03(\fR\x03url\x12\x11\n" +
+	"\x04at_s\x18\x03 \x01(\aR\x03atS\"]\n" +
 	"\x06Shares\x12\x17\n" +
 	"\ajob_ids\x18\x01 \x03(\fR\x06jobIds\x12 \n" +
 	"\tthreshold\x18\x02 \x03(\x01B\x02\x10\x01R\tthreshold\x12\x18\n" +
@@ -3241,7 +3334,7 @@ func file_crawl_proto_rawDescGZIP() []byte {
 	return file_crawl_proto_rawDescData
 }
 
-var file_crawl_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_crawl_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_crawl_proto_goTypes = []any{
 	(*Epoch)(nil),        // 0: apoidea.crawl.Epoch
 	(*Source)(nil),       // 1: apoidea.crawl.Source
@@ -3263,19 +3356,20 @@ var file_crawl_proto_goTypes = []any{
 	(*VouchReply)(nil),   // 17: apoidea.crawl.VouchReply
 	(*Again)(nil),        // 18: apoidea.crawl.Again
 	(*Consent)(nil),      // 19: apoidea.crawl.Consent
-	(*Shares)(nil),       // 20: apoidea.crawl.Shares
-	(*AgainReply)(nil),   // 21: apoidea.crawl.AgainReply
-	(*Probe)(nil),        // 22: apoidea.crawl.Probe
-	(*ProbeReply)(nil),   // 23: apoidea.crawl.ProbeReply
-	(*JobSpec)(nil),      // 24: apoidea.crawl.JobSpec
-	(*TrapRules)(nil),    // 25: apoidea.crawl.TrapRules
-	(*HostDepth)(nil),    // 26: apoidea.crawl.HostDepth
-	(*Job)(nil),          // 27: apoidea.crawl.Job
-	(*JobRequest)(nil),   // 28: apoidea.crawl.JobRequest
-	(*JobStanding)(nil),  // 29: apoidea.crawl.JobStanding
-	(*Draw)(nil),         // 30: apoidea.crawl.Draw
-	(*Account)(nil),      // 31: apoidea.crawl.Account
-	(*JobReply)(nil),     // 32: apoidea.crawl.JobReply
+	(*Signals)(nil),      // 20: apoidea.crawl.Signals
+	(*Shares)(nil),       // 21: apoidea.crawl.Shares
+	(*AgainReply)(nil),   // 22: apoidea.crawl.AgainReply
+	(*Probe)(nil),        // 23: apoidea.crawl.Probe
+	(*ProbeReply)(nil),   // 24: apoidea.crawl.ProbeReply
+	(*JobSpec)(nil),      // 25: apoidea.crawl.JobSpec
+	(*TrapRules)(nil),    // 26: apoidea.crawl.TrapRules
+	(*HostDepth)(nil),    // 27: apoidea.crawl.HostDepth
+	(*Job)(nil),          // 28: apoidea.crawl.Job
+	(*JobRequest)(nil),   // 29: apoidea.crawl.JobRequest
+	(*JobStanding)(nil),  // 30: apoidea.crawl.JobStanding
+	(*Draw)(nil),         // 31: apoidea.crawl.Draw
+	(*Account)(nil),      // 32: apoidea.crawl.Account
+	(*JobReply)(nil),     // 33: apoidea.crawl.JobReply
 }
 var file_crawl_proto_depIdxs = []int32{
 	1,  // 0: apoidea.crawl.Links.sources:type_name -> apoidea.crawl.Source
@@ -3292,14 +3386,14 @@ var file_crawl_proto_depIdxs = []int32{
 	12, // 11: apoidea.crawl.Grant.revisits:type_name -> apoidea.crawl.Revisit
 	0,  // 12: apoidea.crawl.LeaseNote.epoch:type_name -> apoidea.crawl.Epoch
 	19, // 13: apoidea.crawl.Again.consents:type_name -> apoidea.crawl.Consent
-	26, // 14: apoidea.crawl.JobSpec.host_depths:type_name -> apoidea.crawl.HostDepth
-	25, // 15: apoidea.crawl.JobSpec.trap_rules:type_name -> apoidea.crawl.TrapRules
-	24, // 16: apoidea.crawl.Job.spec:type_name -> apoidea.crawl.JobSpec
-	31, // 17: apoidea.crawl.Job.accounts:type_name -> apoidea.crawl.Account
-	24, // 18: apoidea.crawl.JobRequest.post:type_name -> apoidea.crawl.JobSpec
-	30, // 19: apoidea.crawl.JobRequest.draw:type_name -> apoidea.crawl.Draw
-	27, // 20: apoidea.crawl.JobReply.jobs:type_name -> apoidea.crawl.Job
-	29, // 21: apoidea.crawl.JobReply.standings:type_name -> apoidea.crawl.JobStanding
+	27, // 14: apoidea.crawl.JobSpec.host_depths:type_name -> apoidea.crawl.HostDepth
+	26, // 15: apoidea.crawl.JobSpec.trap_rules:type_name -> apoidea.crawl.TrapRules
+	25, // 16: apoidea.crawl.Job.spec:type_name -> apoidea.crawl.JobSpec
+	32, // 17: apoidea.crawl.Job.accounts:type_name -> apoidea.crawl.Account
+	25, // 18: apoidea.crawl.JobRequest.post:type_name -> apoidea.crawl.JobSpec
+	31, // 19: apoidea.crawl.JobRequest.draw:type_name -> apoidea.crawl.Draw
+	28, // 20: apoidea.crawl.JobReply.jobs:type_name -> apoidea.crawl.Job
+	30, // 21: apoidea.crawl.JobReply.standings:type_name -> apoidea.crawl.JobStanding
 	22, // [22:22] is the sub-list for method output_type
 	22, // [22:22] is the sub-list for method input_type
 	22, // [22:22] is the sub-list for extension type_name
@@ -3318,7 +3412,7 @@ func file_crawl_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crawl_proto_rawDesc), len(file_crawl_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -77,6 +77,12 @@ func (m *Fetched) Validate() error {
 	if err := kindColumn(m.GetLinkKind(), len(m.GetLinks())); err != nil {
 		return fmt.Errorf("fetched: %w", err)
 	}
+	if len(m.GetChangedS()) != len(m.GetChanged()) {
+		return fmt.Errorf("fetched: changed: %w", errColumn)
+	}
+	if err := urls(m.GetChanged()); err != nil {
+		return fmt.Errorf("fetched: changed: %w", err)
+	}
 	if err := errors.Join(text("etag", m.GetEtag()), text("last-modified", m.GetLastModified()), text("mime", m.GetMime()),
 		text("detail", m.GetDetail())); err != nil {
 		return fmt.Errorf("fetched: %w", err)
@@ -199,6 +205,23 @@ func (m *Shares) Validate() error {
 	for _, id := range m.GetJobIds() {
 		if len(id) != JobIDSize {
 			return fmt.Errorf("shares: job ID of %d bytes", len(id))
+		}
+	}
+	return nil
+}
+
+// Validate returns an error if a limit is exceeded.
+func (m *Signals) Validate() error {
+	if err := errors.Join(host(m.GetHost()), urls(m.GetUrl())); err != nil {
+		return fmt.Errorf("signals: %w", err)
+	}
+	return nil
+}
+
+func urls(list [][]byte) error {
+	for _, url := range list {
+		if len(url) == 0 || len(url) > link.MaxURL {
+			return fmt.Errorf("URL of %d bytes", len(url))
 		}
 	}
 	return nil

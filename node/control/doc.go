@@ -93,7 +93,8 @@ type Backend interface {
 	// SetJob changes a job's state: pause, resume, cancel, or finish, which records when the job was
 	// seen done.
 	SetJob(ctx context.Context, id, action string) (*Job, error)
-	// SetRefresh changes how often a job's pages are fetched again: see JobSpec.Refresh; "off" ends it.
+	// SetRefresh changes how often a job's pages are fetched again: see JobSpec.Refresh; "off" ends
+	// it.
 	SetRefresh(ctx context.Context, id, refresh string) (*Job, error)
 	// Refresh visits a URL, or all pages of a host, again: now, or in its turn.
 	Refresh(ctx context.Context, target string, now bool) (*Refresh, error)

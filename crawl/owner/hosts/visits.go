@@ -28,6 +28,10 @@ type refreshing struct {
 const (
 	// firstWeight is the weight of URLs that match --first; others have 1.
 	firstWeight = 4
+	// sitemapWeight is that of sitemaps and feeds, which tell of other URLs; sitemapPart is the part
+	// of the interval of others after which they are visited.
+	sitemapWeight = 16
+	sitemapPart   = 0.25
 	// withinPart of the interval of --refresh is waited, so that the visit is made within it.
 	withinPart = 0.95
 )
@@ -115,10 +119,22 @@ func (t *JobTable) NextHour() int64 {
 func (s *Step) Page(hj *Job, f *ondisk.Final) fresh.Page {
 	r := &f.Revisit
 	p := fresh.Page{Rate: r.Rate, Last: s.Days(int64(f.LastVisit()) * 1000), Visits: r.Visits, Misses: r.Misses, Weight: 1}
-	if spec := hj.State.Spec; spec != nil && spec.Ordered() && spec.Rank(f.URL, f.Depth) == f.Depth {
+	if f.Kind == link.KindSitemap {
+		p.Weight = sitemapWeight
+	} else if spec := hj.State.Spec; spec != nil && spec.Ordered() && spec.Rank(f.URL, f.Depth) == f.Depth {
 		p.Weight = firstWeight
 	}
 	return p
+}
+
+// RateOf returns the change rate of a page; before its first visit, that of its host.
+func (s *Step) RateOf(hj *Job, f *ondisk.Final) fresh.Rate {
+	if f.Revisit.Visits > 0 {
+		return f.Revisit.Rate
+	}
+	host, job := hj.Tally.Counters(), hj.State.Sums()
+	ofHost, ofJob := host.Means(), job.Means()
+	return ofHost.Prior(&ofJob)
 }
 
 // Due returns the Unix seconds of the next visit of a URL after one with an outcome; 0: none. The
@@ -129,8 +145,12 @@ func (t *JobTable) Due(hj *Job, hash uint64, f *ondisk.Final, last fresh.Outcome
 		return 0
 	}
 	p, at := t.Page(hj, f), 0.0
+	within := js.Refresh.Within() * withinPart
+	if f.Kind == link.KindSitemap {
+		within *= sitemapPart
+	}
 	spread := 1 - float64(hash>>11)/(1<<53) // above 0, at most 1
-	switch within := js.Refresh.Within() * withinPart; {
+	switch {
 	case last == fresh.Gone || last == fresh.Failed && math.IsInf(within, 1):
 		at = p.Due(now, last, 0)
 	case last == fresh.Failed:
@@ -140,11 +160,8 @@ func (t *JobTable) Due(hj *Job, hash uint64, f *ondisk.Final, last fresh.Outcome
 	case !math.IsInf(within, 1):
 		at = p.Last + within
 	default:
-		sums, means, all := js.Sums(), hj.Tally.Counters(), js.Sums()
-		host, job := means.Means(), all.Means()
-		if p.Visits == 0 {
-			p.Rate = host.Prior(&job)
-		}
+		sums := js.Sums()
+		p.Rate = t.RateOf(hj, f)
 		at = js.Control().Due(p, now, last, int(sums.Scheduled))
 		if p.Visits == 0 {
 			at = p.Last + (at-p.Last)*spread
@@ -157,8 +174,8 @@ func (t *JobTable) Due(hj *Job, hash uint64, f *ondisk.Final, last fresh.Outcome
 // pageKnown is what [ondisk.Knows] returns for pages and redirects, which are fetched again.
 const pageKnown = 3
 
-// VisitsAt returns the earliest time at which a visit of a job may be granted; Never if only another
-// event can change that.
+// VisitsAt returns the earliest time at which a visit of a job may be granted; Never if only
+// another event can change that.
 func (a *Agenda) VisitsAt(h *Host, hj *Job) int64 {
 	at, js := hj.NextVisit(), hj.State
 	if at == Never || !a.jobs.Knows(js) || !js.State.Grants() || !a.domains.admitted(h, hj) || a.WhyOptedOut(h) != "" {
@@ -182,7 +199,8 @@ func (js *JobState) MayVisit() bool {
 	return js.Refresh != 0 && (js.PerDay() == 0 || !js.Control().Spent())
 }
 
-// firstVisit returns when the first visit of a host that is not out is due, in Unix seconds; 0: none.
+// firstVisit returns when the first visit of a host that is not out is due, in Unix seconds; 0:
+// none.
 func (h *Host) firstVisit() uint32 {
 	at := Never
 	for _, hj := range h.Jobs {
@@ -395,6 +413,23 @@ func (s *Scans) one(h *Host, hj *Job, hash uint64, f *ondisk.Final, a *wire.Agai
 		hj.Correct(hash, f, &next)
 		s.agenda.Changed(h)
 	}
+}
+
+// Signal makes the visit of a page earlier that a signal states to have changed: it counts as time
+// without a visit.
+func (s *Scans) Signal(h *Host, hj *Job, url string, kind ondisk.Signal, at uint32) {
+	hash := link.Hash(hj.State.ID, url)
+	n, ok := hj.Entry(hash)
+	f := &n.Final
+	if r := &f.Revisit; !ok || !n.Done || r.Due <= ondisk.DueAsked || r.Signal != 0 || f.LastVisit() >= at || at > ondisk.Seconds(s.Now+s.Cfg.Day.Milliseconds()) {
+		return
+	}
+	next := *f
+	earlier := s.RateOf(hj, f).Elapsed(h.Rec.Signals[kind-1].Mean()) * s.Cfg.Day.Seconds()
+	next.Revisit.Signal = kind
+	next.Revisit.Due = uint32(min(max(float64(f.Revisit.Due)-earlier, float64(ondisk.Seconds(s.Now))), float64(f.Revisit.Due)))
+	hj.Correct(hash, f, &next)
+	s.agenda.Changed(h)
 }
 
 // URL makes a page due for a request; false if the URL is none.

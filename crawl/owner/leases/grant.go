@@ -258,7 +258,7 @@ func (f *filler) visit(hj *hosts.Job, due uint32, hash uint64) bool {
 	}
 	if due != ondisk.DueAsked && hj.State.PerDay() > 0 {
 		// The threshold has moved since the last visit.
-		if at := f.jobs.Due(hj, hash, had, fresh.Unchanged); had.Revisit.Misses == 0 && at > ondisk.Seconds(f.Now+visitSlack) {
+		if at := f.jobs.Due(hj, hash, had, fresh.Unchanged); had.Revisit.Misses == 0 && had.Revisit.Signal == 0 && at > ondisk.Seconds(f.Now+visitSlack) {
 			if f.gone == nil {
 				f.gone = make(map[uint64]struct{})
 			}

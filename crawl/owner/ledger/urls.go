@@ -171,8 +171,8 @@ func (a *Account) finish(hash uint64, had, got *ondisk.Final) {
 	a.entry(hash, &ondisk.Entry{Done: true, Final: *got})
 }
 
-// Visitable makes sure that the next walk includes a visit that is due at a time in Unix seconds; 0:
-// none.
+// Visitable makes sure that the next walk includes a visit that is due at a time in Unix seconds;
+// 0: none.
 func (a *Account) Visitable(due uint32) {
 	if due > 0 {
 		a.marks.visit = min(a.marks.visit, int64(due)*1000)

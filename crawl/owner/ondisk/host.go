@@ -128,6 +128,11 @@ func (r *Host) Merge(in *Host) (optOut bool) {
 	if in.Validators.after(&r.Validators) {
 		r.Validators = in.Validators
 	}
+	for i, p := range in.Signals {
+		if q := &r.Signals[i]; cmp.Or(cmp.Compare(p.Right+p.Wrong, q.Right+q.Wrong), cmp.Compare(p.Right, q.Right)) > 0 {
+			*q = p
+		}
+	}
 	r.Secure, r.rest = r.Secure || in.Secure, max(r.rest, in.rest)
 	if optOut = in.OptOut.after(&r.OptOut); optOut {
 		r.OptOut = in.OptOut
@@ -182,8 +187,8 @@ type OptOut struct {
 	Why     string // reason, for display
 }
 
-// Validators counts visits with a validator, to learn whether the host's validators can be believed.
-// Of two copies the one with more visits wins.
+// Validators counts visits with a validator, to learn whether the host's validators can be
+// believed. Of two copies the one with more visits wins.
 type Validators struct {
 	Used    uint64 // visits to pages with a validator
 	Checked uint64 // of them, those without a condition, so that validator and body were compared
@@ -214,6 +219,40 @@ func (v *Validators) Compared(lied bool) {
 		v.Lied++
 	}
 }
+
+// Signal is a kind of statement that a page has changed.
+type Signal uint8
+
+// The signals; 0 is none.
+const (
+	SignalSitemap Signal = 1 + iota
+	SignalFeed
+	SignalIndexNow
+
+	signals = iota
+)
+
+// Precision counts the signals of a host of one kind.
+type Precision struct{ Right, Wrong uint32 }
+
+// Mean returns the expected share of right signals, from the prior Beta(1, 4).
+func (p Precision) Mean() float64 { return float64(p.Right+1) / float64(p.Right+p.Wrong+5) }
+
+// Proved counts a signal that a visit has checked.
+func (r *Host) Proved(s Signal, right bool) {
+	p := &r.Signals[s-1]
+	if p.Right+p.Wrong > maxSignals { // older ones count half
+		p.Right, p.Wrong = p.Right/2, p.Wrong/2
+	}
+	if right {
+		p.Right++
+	} else {
+		p.Wrong++
+	}
+}
+
+// maxSignals bounds the signals of a Precision.
+const maxSignals = 1000
 
 func (v *Validators) after(o *Validators) bool {
 	return cmp.Or(cmp.Compare(v.Used, o.Used), cmp.Compare(v.Checked, o.Checked), cmp.Compare(v.Lied, o.Lied)) > 0

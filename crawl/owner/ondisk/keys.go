@@ -33,9 +33,10 @@ import (
 // docs/decisions/27-records-as-messages.md.
 //
 // Everything under 'h' is handed off with the host and is replicated, see [Copied]: all of it is
-// written by Store.Update, and a host is removed by one DeleteRange. Only 'v' is not, since the entries have the due times. The rest is local and must not
-// be copied: 'c', 't', 'v', 'w' and 'x' are derived from the hosts, 'b' is shared with the job's owner
-// only, and 'f' holds observations of this peer.
+// written by Store.Update, and a host is removed by one DeleteRange. Only 'v' is not, since the
+// entries have the due times. The rest is local and must not be copied: 'c', 't', 'v', 'w' and 'x'
+// are derived from the hosts, 'b' is shared with the job's owner only, and 'f' holds observations
+// of this peer.
 const (
 	SpaceHost   = 'h'
 	SpaceBudget = 'b'

@@ -101,6 +101,11 @@ func (r *Host) Encode() []byte {
 		OptOutVersion: r.OptOut.Version, OptOut: r.OptOut.On, OptOutAtMs: max(r.OptOut.At, 0), OptOutWhy: []byte(r.OptOut.Why),
 		Conditional: r.Validators.Used, Checked: r.Validators.Checked, Lied: r.Validators.Lied,
 	}
+	if r.Signals != [signals]Precision{} {
+		for _, p := range r.Signals {
+			m.Signals = append(m.Signals, p.Right, p.Wrong)
+		}
+	}
 	if len(r.Measured) > 0 {
 		list := make([]record.Measurement, len(r.Measured))
 		m.Measured = make([]*record.Measurement, len(r.Measured))
@@ -133,6 +138,14 @@ func DecodeHost(b []byte) (Host, error) {
 		rest:       rest,
 	}
 	d.within(r.Name != "" && len(r.Addrs) <= wire.MaxAddrs && len(m.GetMeasured()) <= maxMeasurements && r.OptOut.Version <= maxVersion)
+	for i, n := range m.GetSignals()[:min(len(m.GetSignals()), 2*signals)] {
+		d.within(n <= 2*maxSignals)
+		if p := &r.Signals[i/2]; i%2 == 0 {
+			p.Right = n
+		} else {
+			p.Wrong = n
+		}
+	}
 	d.within(r.OptOut.Version > 0 || r.OptOut == OptOut{})
 	for _, addr := range r.Addrs {
 		d.within(len(addr) <= 16)

@@ -84,7 +84,9 @@ type Host struct {
 	OptOut    OptOut // opt-out of the site
 	// Validators are those of its pages.
 	Validators Validators
-	rest       string // unknown fields
+	// Signals are right and wrong signals, by Signal.
+	Signals [signals]Precision
+	rest    string // unknown fields
 }
 
 // Counters are the counters of a job, on a host or on the whole peer.
@@ -140,7 +142,8 @@ func (c *Counters) Count(f *Final, n int64) {
 	}
 }
 
-// CountVisits adds the counters of visits of another record, or subtracts them with a negative sign.
+// CountVisits adds the counters of visits of another record, or subtracts them with a negative
+// sign.
 func (c *Counters) CountVisits(o *Counters, sign int64) {
 	c.Scheduled += sign * o.Scheduled
 	c.Rated += sign * o.Rated
@@ -310,6 +313,7 @@ type Revisit struct {
 	Last            uint32     // Unix seconds of the last visit that checked for a change; 0: Final.FetchedMs
 	Due             uint32     // Unix seconds of the next visit; 0: it is not fetched again
 	Visits, Changes uint32     // visits that checked for a change, and changes found
+	Signal          Signal     // that stated a change after the last visit; 0: none
 	Misses          uint8      // visits in a row that found the page gone
 	rest            string     // unknown fields
 }
@@ -364,7 +368,7 @@ func (r *Revisit) append(e enc, via uint64) enc {
 		return e
 	}
 	m := record.Revisit{
-		Content: r.Content, LastS: r.Last, DueS: r.Due, Visits: r.Visits, Changes: r.Changes, Misses: uint32(r.Misses), A: r.Rate.A, B: r.Rate.B,
+		Content: r.Content, LastS: r.Last, DueS: r.Due, Visits: r.Visits, Changes: r.Changes, Misses: uint32(r.Misses), Signal: uint32(r.Signal), A: r.Rate.A, B: r.Rate.B,
 	}
 	return append(append(e, marshal(&m, "")[1:]...), r.rest...)
 }
@@ -385,7 +389,7 @@ func (d *dec) revisit() (r Revisit, via uint64) {
 		return r, 0
 	}
 	r = Revisit{
-		Content: m.GetContent(), Last: m.GetLastS(), Due: m.GetDueS(), Visits: m.GetVisits(), Changes: m.GetChanges(), Misses: uint8(min(m.GetMisses(), math.MaxUint8)),
+		Content: m.GetContent(), Last: m.GetLastS(), Due: m.GetDueS(), Visits: m.GetVisits(), Changes: m.GetChanges(), Misses: uint8(min(m.GetMisses(), math.MaxUint8)), Signal: Signal(min(m.GetSignal(), signals)),
 		Rate: fresh.Rate{A: m.GetA(), B: m.GetB()}, rest: string(m.ProtoReflect().GetUnknown()),
 	}
 	d.Rest, d.Bad = nil, d.Bad || r.Rate != (fresh.Rate{}) && !r.Rate.Valid() || (r.Visits > 0) != (r.Rate != fresh.Rate{})
@@ -453,8 +457,8 @@ func DecodeEntry(b []byte) (Entry, error) {
 	return Entry{Done: true, Final: f}, d.end()
 }
 
-// Beats orders outcomes of one URL, regardless of depth: by the number of visits, by Knows, then one
-// with a record, the smaller record, and an arbitrary order of the rest.
+// Beats orders outcomes of one URL, regardless of depth: by the number of visits, by Knows, then
+// one with a record, the smaller record, and an arbitrary order of the rest.
 func (f *Final) Beats(g *Final) bool {
 	if order := cmp.Or(cmp.Compare(f.Revisit.Visits, g.Revisit.Visits), cmp.Compare(Knows(f.Outcome), Knows(g.Outcome)), cmp.Compare(len(f.RecordID), len(g.RecordID))); order != 0 {
 		return order > 0

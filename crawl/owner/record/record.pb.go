@@ -57,6 +57,7 @@ type Host struct {
 	Conditional    uint64                 `protobuf:"varint,25,opt,name=conditional,proto3" json:"conditional,omitempty"` // visits with a validator, including those that checked it
 	Checked        uint64                 `protobuf:"varint,26,opt,name=checked,proto3" json:"checked,omitempty"`         // validators that were compared with the body
 	Lied           uint64                 `protobuf:"varint,27,opt,name=lied,proto3" json:"lied,omitempty"`               // of them, those equal though the content had changed
+	Signals        []uint32               `protobuf:"varint,28,rep,packed,name=signals,proto3" json:"signals,omitempty"`  // by ondisk.Signal: signals that were right, and those that were wrong
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -278,6 +279,13 @@ func (x *Host) GetLied() uint64 {
 		return x.Lied
 	}
 	return 0
+}
+
+func (x *Host) GetSignals() []uint32 {
+	if x != nil {
+		return x.Signals
+	}
+	return nil
 }
 
 // Measurement is the RTT of one candidate to a site.
@@ -581,6 +589,7 @@ type Revisit struct {
 	LastS         uint32                 `protobuf:"fixed32,8,opt,name=last_s,json=lastS,proto3" json:"last_s,omitempty"` // Unix time of the last visit that checked for a change, in seconds; 0: the time of the outcome
 	DueS          uint32                 `protobuf:"fixed32,9,opt,name=due_s,json=dueS,proto3" json:"due_s,omitempty"`    // Unix time of the next visit, in seconds; 0: it is not fetched again
 	Misses        uint32                 `protobuf:"varint,10,opt,name=misses,proto3" json:"misses,omitempty"`            // visits in a row that found the page gone
+	Signal        uint32                 `protobuf:"varint,12,opt,name=signal,proto3" json:"signal,omitempty"`            // ondisk.Signal that stated a change after the last visit; 0: none
 	Content       uint64                 `protobuf:"fixed64,11,opt,name=content,proto3" json:"content,omitempty"`         // digest of the text and the links of the page; 0: unknown
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -668,6 +677,13 @@ func (x *Revisit) GetDueS() uint32 {
 func (x *Revisit) GetMisses() uint32 {
 	if x != nil {
 		return x.Misses
+	}
+	return 0
+}
+
+func (x *Revisit) GetSignal() uint32 {
+	if x != nil {
+		return x.Signal
 	}
 	return 0
 }
@@ -960,7 +976,7 @@ var File_record_proto protoreflect.FileDescriptor
 
 const file_record_proto_rawDesc = "" +
 	"\n" +
-	"\frecord.proto\x12\x0eapoidea.record\"\xbd\x06\n" +
+	"\frecord.proto\x12\x0eapoidea.record\"\xdb\x06\n" +
 	"\x04Host\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\fR\x04name\x12#\n" +
 	"\repoch_counter\x18\x02 \x01(\x04R\fepochCounter\x12\x1d\n" +
@@ -993,7 +1009,8 @@ const file_record_proto_rawDesc = "" +
 	"\vopt_out_why\x18\x18 \x01(\fR\toptOutWhy\x12 \n" +
 	"\vconditional\x18\x19 \x01(\x04R\vconditional\x12\x18\n" +
 	"\achecked\x18\x1a \x01(\x04R\achecked\x12\x12\n" +
-	"\x04lied\x18\x1b \x01(\x04R\x04lied\"N\n" +
+	"\x04lied\x18\x1b \x01(\x04R\x04lied\x12\x1c\n" +
+	"\asignals\x18\x1c \x03(\rB\x02\x10\x01R\asignals\"N\n" +
 	"\vMeasurement\x12\x12\n" +
 	"\x04peer\x18\x01 \x01(\fR\x04peer\x12\x15\n" +
 	"\x06rtt_us\x18\x02 \x01(\x03R\x05rttUs\x12\x14\n" +
@@ -1023,7 +1040,7 @@ const file_record_proto_rawDesc = "" +
 	"\achanges\x18\x16 \x01(\x03R\achanges\x12!\n" +
 	"\fnot_modified\x18\x17 \x01(\x03R\vnotModified\x12\x1c\n" +
 	"\tthreshold\x18\x18 \x01(\x01R\tthreshold\x12\x18\n" +
-	"\arefresh\x18\x19 \x01(\x04R\arefreshJ\x04\b\a\x10\b\"\xd3\x01\n" +
+	"\arefresh\x18\x19 \x01(\x04R\arefreshJ\x04\b\a\x10\b\"\xeb\x01\n" +
 	"\aRevisit\x12\x16\n" +
 	"\x06visits\x18\x03 \x01(\rR\x06visits\x12\x18\n" +
 	"\achanges\x18\x04 \x01(\rR\achanges\x12\x10\n" +
@@ -1033,7 +1050,8 @@ const file_record_proto_rawDesc = "" +
 	"\x06last_s\x18\b \x01(\aR\x05lastS\x12\x13\n" +
 	"\x05due_s\x18\t \x01(\aR\x04dueS\x12\x16\n" +
 	"\x06misses\x18\n" +
-	" \x01(\rR\x06misses\x12\x18\n" +
+	" \x01(\rR\x06misses\x12\x16\n" +
+	"\x06signal\x18\f \x01(\rR\x06signal\x12\x18\n" +
 	"\acontent\x18\v \x01(\x06R\acontentJ\x04\b\x01\x10\x02J\x04\b\x02\x10\x03\"\x9a\x02\n" +
 	"\bAccounts\x12\x1f\n" +
 	"\vpages_drawn\x18\x01 \x01(\x04R\n" +

@@ -238,6 +238,7 @@ func (p *Page) report(f *reports.Follower, outcome link.Outcome, links []link.Li
 			m.Detail = fmt.Sprintf("truncated to its first %d bytes, and not archived", len(p.resp.Body))
 		}
 	}
+	p.signals(m)
 	switch {
 	case outcome == link.OutcomeRedirect:
 		redirectTarget(r, p)
@@ -246,6 +247,21 @@ func (p *Page) report(f *reports.Follower, outcome link.Outcome, links []link.Li
 		f.AddLinks(r, p.item.Job, p.item.URL, links)
 	}
 	return r
+}
+
+// signals reports the URLs of the host that a sitemap or feed states to have changed since its last
+// visit.
+func (p *Page) signals(m *wire.Fetched) {
+	if p.item.Revisit == nil || p.change == NotModified {
+		return
+	}
+	m.Feed = p.found.Feed
+	for i := range p.found.Links {
+		l := &p.found.Links[i]
+		if int64(l.Modified)*1000 > p.item.Revisit.GetFetchedMs() && link.Host(l.URL) == p.lease.Host && len(m.GetChanged()) < wire.MaxChanged {
+			m.Changed, m.ChangedS = append(m.GetChanged(), []byte(l.URL)), append(m.GetChangedS(), l.Modified)
+		}
+	}
 }
 
 // redirectTarget makes the target of a redirect its only link, of the kind of the URL itself. It is

@@ -25,6 +25,7 @@ const (
 	tagVouch   = 'V'
 	tagAgain   = 'A'
 	tagShares  = 'H'
+	tagSignals = 'I'
 	tagOffer   = 'O' // to workers
 )
 
@@ -45,6 +46,8 @@ var (
 	againMethod = rpc.Method[*wire.Again, *wire.AgainReply]{Service: rpc.ServiceOwner, Tag: tagAgain}
 	// sharesMethod asks a neighbor for its part of the visits of jobs.
 	sharesMethod = rpc.Method[*wire.Shares, *wire.Shares]{Service: rpc.ServiceOwner, Tag: tagShares, Within: 5 * time.Second}
+	// signalsMethod states to the owner of a host that pages have changed.
+	signalsMethod = rpc.Method[*wire.Signals, *wire.AgainReply]{Service: rpc.ServiceOwner, Tag: tagSignals}
 	// OfferMethod offers hosts to a worker.
 	OfferMethod = rpc.Method[*wire.Offer, *wire.OfferReply]{
 		Service: rpc.ServiceWorker, Tag: tagOffer, Within: offerTimeout,
@@ -90,6 +93,12 @@ func (w *Owners) Service() rpc.Service {
 		sharesMethod.Handle(rpc.Members("nothing"), func(ctx context.Context, _ peer.ID, _ *wire.Shares) (m *wire.Shares, err error) {
 			err = w.Look(ctx, func(o *owner.Owner) { m = o.Shares() })
 			return m, err
+		}),
+		signalsMethod.Handle(rpc.Members("this peer owns the host; the caller has checked the site's key"), func(ctx context.Context, _ peer.ID, m *wire.Signals) (*wire.AgainReply, error) {
+			if err := w.Serves(m.GetHost()); err != nil {
+				return nil, err
+			}
+			return &wire.AgainReply{}, w.Do(ctx, func(o *owner.Owner) { o.Signals(m) })
 		}),
 		VouchMethod.Handle(rpc.Members("this peer owns the host"), w.vouch),
 	)
@@ -143,6 +152,12 @@ func (w *Owners) again(ctx context.Context, _ peer.ID, m *wire.Again) (*wire.Aga
 	return &wire.AgainReply{Jobs: uint32(jobs)}, err //nolint:gosec // few
 }
 
+// Signal states to the owner of a host that pages have changed.
+func (w *Owners) Signal(ctx context.Context, m *wire.Signals) error {
+	_, err := signalsMethod.CallOwner(ctx, w.deps.Router, ring.HostKey(m.GetHost()), m)
+	return err
+}
+
 // RunShares exchanges the thresholds and shares of jobs that are fetched again with the neighbors,
 // once an hour of the schedule, until ctx ends.
 func (w *Owners) RunShares(ctx context.Context) error {
@@ -178,8 +193,8 @@ func (w *Owners) RunShares(ctx context.Context) error {
 	}
 }
 
-// sharesPause is the interval of looking for new jobs that are fetched again, sharesAtOnce the number
-// of neighbors asked at the same time.
+// sharesPause is the interval of looking for new jobs that are fetched again, sharesAtOnce the
+// number of neighbors asked at the same time.
 const sharesPause, sharesAtOnce = 10 * time.Second, 4
 
 // Links processes a batch of links; it returns when they are on disk.

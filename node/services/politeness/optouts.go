@@ -17,6 +17,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/optout"
+	crawlwire "github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/services/rpc"
@@ -56,8 +57,10 @@ type OptOutsDeps struct {
 	Changed func()
 	// Spawn runs fn asynchronously, until the peer ends.
 	Spawn   func(fn func(ctx context.Context))
-	Contact string       // displayed on the form
-	Log     *slog.Logger // reports failed notifications
+	Contact string // displayed on the form
+	// Signal sends notices of changed pages to the owner of their host.
+	Signal func(ctx context.Context, m *crawlwire.Signals) error
+	Log    *slog.Logger // reports failed notifications
 }
 
 // OptOuts announces opt-outs to the ring: those on this peer's lists, those of its form, and those
@@ -254,10 +257,18 @@ func (d formDesk) SetOptOut(ctx context.Context, s optout.Subject, a optout.Acti
 	return err
 }
 
+// routes are the pages for webmasters: the form, and IndexNow.
+func (o *OptOuts) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", optout.NewForm(formDesk{o}, o.deps.Contact))
+	mux.Handle("/indexnow", newIndexNow(o.deps.Prover.get, o.deps.Signal))
+	return mux
+}
+
 // Serve serves the form until ctx ends.
 func (o *OptOuts) Serve(ctx context.Context, form net.Listener) error {
 	srv := &http.Server{
-		Handler: optout.NewForm(formDesk{o}, o.deps.Contact), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute,
+		Handler: o.routes(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute,
 		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10, BaseContext: func(net.Listener) context.Context { return ctx },
 		ErrorLog: slog.NewLogLogger(o.deps.Log.Handler(), slog.LevelDebug),
 	}
