@@ -23,7 +23,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/permit"
-	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/crawl/webgen/webtruth"
 	crawlwire "github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
@@ -275,7 +275,7 @@ func TestVouching(t *testing.T) {
 	}
 	crawlAll(t, peers[0], control.JobSpec{URLs: web.Seeds(web.port)[:2]})
 	bodies := make(map[string][]pages.Question) // of hosts, as others meet them elsewhere
-	for _, url := range web.Truth(webgen.Walk{Port: web.port, MaxDepth: -1}).URLs {
+	for _, url := range webtruth.Of(web, webtruth.Walk{Port: web.port, MaxDepth: -1}).URLs {
 		answer := httptest.NewRecorder()
 		web.Handler().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))
 		if body := answer.Body.Bytes(); answer.Code == http.StatusOK && len(body) > 0 {

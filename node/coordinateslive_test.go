@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/crawl/webgen/webtruth"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/latency"
 	"github.com/apoidea/apoidea/node/loop"
@@ -43,7 +44,7 @@ func TestTurnsOfEstimators(t *testing.T) {
 	const delay = 10 * time.Millisecond
 	ring := startDistant(t, at, 3, delay)
 	waitLocated(t, ring)
-	pages := web.Truth(webgen.Walk{Port: web.port, Everywhere: true, MaxDepth: -1}).URLs
+	pages := webtruth.Of(web, webtruth.Walk{Port: web.port, Everywhere: true, MaxDepth: -1}).URLs
 	crawlAll(t, ring[0], control.JobSpec{URLs: pages, Scope: []string{"*.web.localhost"}}) // all at once, as a host with few URLs is not placed so
 
 	diff(t, fetchedURLs(t, ring[0]), pages)

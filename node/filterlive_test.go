@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/crawl/webgen/webtruth"
 	"github.com/apoidea/apoidea/node/control"
 )
 
@@ -45,10 +46,10 @@ func TestFilteredWalk(t *testing.T) {
 				spec := row.spec
 				spec.URLs, spec.Scope = web.Seeds(web.port)[:2], []string{"*.web.localhost"}
 				crawlAll(t, ring[0], spec)
-				walk := webgen.Walk{Port: web.port, Seeds: []int{0, 1}, Everywhere: true, MaxDepth: -1, Admits: row.admits}
-				right := web.Truth(walk).URLs
+				walk := webtruth.Walk{Port: web.port, Seeds: []int{0, 1}, Everywhere: true, MaxDepth: -1, Admits: row.admits}
+				right := webtruth.Of(web, walk).URLs
 				walk.Admits = nil
-				if all := web.Truth(walk).URLs; len(right) == len(all) || len(right) < 10 {
+				if all := webtruth.Of(web, walk).URLs; len(right) == len(all) || len(right) < 10 {
 					t.Errorf("the walk comes to %d pages of %d", len(right), len(all))
 				}
 				diff(t, fetchedURLs(t, ring[len(ring)-1]), right)

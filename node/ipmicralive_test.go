@@ -11,6 +11,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/crawl/webgen/webtruth"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/latency"
@@ -64,7 +65,7 @@ func TestSubnetsOfRealPeers(t *testing.T) {
 	}
 	settle(t, peers)
 	urls := make(map[string][]string) // by host
-	for _, u := range web.Truth(webgen.Walk{Port: web.port, Everywhere: true, MaxDepth: -1}).URLs {
+	for _, u := range webtruth.Of(web, webtruth.Walk{Port: web.port, Everywhere: true, MaxDepth: -1}).URLs {
 		urls[link.Host(u)] = append(urls[link.Host(u)], u)
 	}
 	for row := range 2 {

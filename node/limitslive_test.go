@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/link"
-	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/crawl/webgen/webtruth"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/loop"
@@ -32,7 +32,7 @@ func TestPausedPeer(t *testing.T) {
 		t.Errorf("status of a pause without end: state %q, holding %q until %v, %v", s.State, s.Holding, s.HoldingUntil, err)
 	}
 	crawlAll(t, peers[0], control.JobSpec{URLs: web.Seeds(web.port)[:2], Scope: []string{"*.web.localhost"}})
-	truth := web.Truth(webgen.Walk{Port: web.port, Seeds: []int{0, 1}, Everywhere: true, MaxDepth: -1})
+	truth := webtruth.Of(web, webtruth.Walk{Port: web.port, Seeds: []int{0, 1}, Everywhere: true, MaxDepth: -1})
 	diff(t, fetchedURLs(t, peers[0]), truth.URLs)
 	checkAudit(t, web, peers...)
 	if w := peers[1].crawl.Worker.Stats(); w.Requests > 0 {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/crawl/webgen/webtruth"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/ops/inspect"
@@ -285,14 +286,14 @@ func TestCoverage(t *testing.T) {
 					spec.MaxDepth = &d
 				}
 				crawlAll(t, ring[0], spec)
-				walk := webgen.Walk{Port: web.port, Seeds: []int{0, 1}, Everywhere: true, MaxDepth: depth}
-				truth, got := web.Truth(walk), fetchedURLs(t, ring[len(ring)-1])
+				walk := webtruth.Walk{Port: web.port, Seeds: []int{0, 1}, Everywhere: true, MaxDepth: depth}
+				truth, got := webtruth.Of(web, walk), fetchedURLs(t, ring[len(ring)-1])
 				if depth < 0 {
 					diff(t, got, truth.URLs)
 				} else {
 					contains(t, "too deep", truth.URLs, got)
 					walk.MaxDepth = 1
-					truth = web.Truth(walk)
+					truth = webtruth.Of(web, walk)
 					contains(t, "missing", got, truth.URLs)
 				}
 				checkAudit(t, web, ring...)
@@ -401,7 +402,7 @@ func TestStopAndGoOn(t *testing.T) {
 		t.Errorf("the same job posted again: %s, continued %v; want %s continued", again.ID, again.Continued, first.ID)
 	}
 	waitIdle(t, p)
-	truth := web.Truth(webgen.Walk{Port: web.port, Everywhere: true, MaxDepth: -1})
+	truth := webtruth.Of(web, webtruth.Walk{Port: web.port, Everywhere: true, MaxDepth: -1})
 	diff(t, fetchedURLs(t, p), truth.URLs)
 	checkAudit(t, web, before, p)
 }
@@ -426,7 +427,7 @@ func TestPeersJoinWhileCrawling(t *testing.T) {
 	waitIdle(t, ring[0])
 	settle(t, ring)
 	waitIdle(t, ring[0])
-	truth := web.Truth(webgen.Walk{Port: web.port, Everywhere: true, MaxDepth: -1})
+	truth := webtruth.Of(web, webtruth.Walk{Port: web.port, Everywhere: true, MaxDepth: -1})
 	diff(t, fetchedURLs(t, ring[0]), truth.URLs)
 	for _, h := range web.Audit().Hosts {
 		if h.Overlaps+h.SelfOverlaps+h.RobotsViolations > 0 {

@@ -6,7 +6,7 @@
 # The page is DIR/artifact.html (default bin/artifact); it needs no other file. Takes about 16 minutes on two cores, with --quick some minutes.
 # Runs are those of scripts/experiments.sh: seed 1, on the synthetic internet, and on the measured matrices where the data directory (default ../shared/data) is.
 # Committed figures are in docs/experiments.json, and of --quick in docs/experiments.quick.json. A figure is inside if it lies between the 5th and the
-# 95th percentile of the committed draws, or within 1 % of the committed figure (frontier, a real database: 3 %). Exit status 1 if one is outside, new or missing.
+# 95th percentile of the committed draws, or within 1 % of the committed figure. Exit status 1 if one is outside, new or missing.
 # --resume keeps the runs that DIR has. --accept commits to the new figures: it copies them over the committed ones after the comparison.
 . "$(dirname "$0")/lib.sh"
 

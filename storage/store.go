@@ -217,7 +217,7 @@ func openPebble(dir string, o Options, f *failure, lock *pebble.Lock) (db *pebbl
 		po.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
 	// Nearly all records are in the last level, and most of them are URLs, which compress well: zstd
-	// and larger blocks reduce the size of a URL by a fifth (apoidea experiment run frontier), at no
+	// and larger blocks reduce the size of a URL by a fifth (go run ./scripts/frontier), at no
 	// measurable cost.
 	po.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionGood })
 	po.Levels[len(po.Levels)-1].BlockSize = 16 << 10

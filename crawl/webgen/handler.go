@@ -349,6 +349,19 @@ func (w *Web) sitemapParts(host int) int {
 // inSitemap reports whether page n is in a host's sitemap, if it has one.
 func inSitemap(n int) bool { return n%5 == 0 || orphan(n) }
 
+// Sitemap returns the number of sitemap files of a host, with their index, and the pages in them.
+func (w *Web) Sitemap(host int) (files int, pages []int) {
+	if !w.rulesOf(host).sitemap {
+		return 0, nil
+	}
+	for n := range w.pages(host) {
+		if inSitemap(n) {
+			pages = append(pages, n)
+		}
+	}
+	return 1 + w.sitemapParts(host), pages
+}
+
 func (w *Web) appendSitemapIndex(dst []byte, host int, port string) []byte {
 	dst = append(dst, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<sitemapindex xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n"...)
 	for part := range w.sitemapParts(host) {

@@ -17,6 +17,8 @@ import (
 
 	"github.com/jimsmart/grobotstxt"
 	"golang.org/x/net/html"
+
+	"github.com/apoidea/apoidea/crawl/webgen/webtruth"
 )
 
 // client speaks to the listener of a test server whatever the URL's host, from the local address
@@ -180,19 +182,19 @@ func TestTruthIsWhatAWalkerFinds(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		cfg  func(*Config)
-		walk Walk
+		walk webtruth.Walk
 	}{
-		{"everything", func(*Config) {}, Walk{MaxDepth: -1}},
-		{"one seed, its host only", func(*Config) {}, Walk{MaxDepth: -1, Seeds: []int{1}}},
-		{"one seed, all hosts", func(*Config) {}, Walk{MaxDepth: -1, Seeds: []int{2}, Everywhere: true}},
-		{"depth 0", func(*Config) {}, Walk{MaxDepth: 0, Seeds: []int{0}}},
-		{"depth 2", func(*Config) {}, Walk{MaxDepth: 2}},
-		{"no sitemaps, many redirects", func(c *Config) { c.SitemapShare, c.RedirectShare = 0, 0.4 }, Walk{MaxDepth: 3}},
-		{"robots everywhere", func(c *Config) { c.RobotsShare = 1 }, Walk{MaxDepth: -1}},
-		{"half duplicates", func(c *Config) { c.DuplicateShare = 0.5 }, Walk{MaxDepth: -1}},
-		{"much nofollow", func(c *Config) { c.NofollowShare = 0.3 }, Walk{MaxDepth: -1}},
-		{"many errors", func(c *Config) { c.ErrorShare = 0.5 }, Walk{MaxDepth: -1}},
-		{"hosts of all sizes", func(c *Config) { c.Hosts, c.PagesPerHost, c.Pareto = 60, 12, 1.2 }, Walk{MaxDepth: -1}},
+		{"everything", func(*Config) {}, webtruth.Walk{MaxDepth: -1}},
+		{"one seed, its host only", func(*Config) {}, webtruth.Walk{MaxDepth: -1, Seeds: []int{1}}},
+		{"one seed, all hosts", func(*Config) {}, webtruth.Walk{MaxDepth: -1, Seeds: []int{2}, Everywhere: true}},
+		{"depth 0", func(*Config) {}, webtruth.Walk{MaxDepth: 0, Seeds: []int{0}}},
+		{"depth 2", func(*Config) {}, webtruth.Walk{MaxDepth: 2}},
+		{"no sitemaps, many redirects", func(c *Config) { c.SitemapShare, c.RedirectShare = 0, 0.4 }, webtruth.Walk{MaxDepth: 3}},
+		{"robots everywhere", func(c *Config) { c.RobotsShare = 1 }, webtruth.Walk{MaxDepth: -1}},
+		{"half duplicates", func(c *Config) { c.DuplicateShare = 0.5 }, webtruth.Walk{MaxDepth: -1}},
+		{"much nofollow", func(c *Config) { c.NofollowShare = 0.3 }, webtruth.Walk{MaxDepth: -1}},
+		{"many errors", func(c *Config) { c.ErrorShare = 0.5 }, webtruth.Walk{MaxDepth: -1}},
+		{"hosts of all sizes", func(c *Config) { c.Hosts, c.PagesPerHost, c.Pareto = 60, 12, 1.2 }, webtruth.Walk{MaxDepth: -1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := smallWeb(5).cfg
@@ -201,7 +203,7 @@ func TestTruthIsWhatAWalkerFinds(t *testing.T) {
 			srv := httptest.NewServer(w.Handler())
 			defer srv.Close()
 			c.walk.Port = portOf(srv)
-			truth := w.Truth(c.walk)
+			truth := webtruth.Of(w, c.walk)
 
 			k := &walker{
 				t: t, c: client(t, srv, ""), maxDepth: c.walk.MaxDepth,
@@ -262,7 +264,7 @@ func report(t *testing.T, what string, in, notIn []string) {
 
 func TestMostPagesAreWithinReach(t *testing.T) {
 	w := New(Config{Seed: 1, Hosts: 2, PagesPerHost: 2000, Links: 20, DuplicateShare: 0.1, RedirectShare: 0.03})
-	if got := len(w.Truth(Walk{MaxDepth: -1}).URLs); got < 3600 {
+	if got := len(webtruth.Of(w, webtruth.Walk{MaxDepth: -1}).URLs); got < 3600 {
 		t.Errorf("%d of 4000 pages can be reached", got)
 	}
 }

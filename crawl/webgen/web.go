@@ -23,9 +23,6 @@ func New(cfg Config) *Web {
 	return w
 }
 
-// Config returns the configuration of the web, with defaults filled in.
-func (w *Web) Config() Config { return w.cfg }
-
 // Scheme returns http or https.
 func (w *Web) Scheme() string {
 	if w.cfg.HTTPS {
@@ -119,6 +116,34 @@ func (w *Web) body(p place) place {
 		}
 	}
 	return p // the web is too small for an original
+}
+
+// Answer describes a page of a host for package webtruth: its URL at a port, "page", "redirect", "gone"
+// or "disallowed", the page whose body it has, and the pages that a crawler finds in it.
+func (w *Web) Answer(host, page, port int) (url, kind string, body [2]int, links [][2]int) {
+	p := place{host, page}
+	url = string(w.appendURL(nil, p, portSuffix(port)))
+	if !w.rulesOf(host).allows(page) {
+		return url, "disallowed", body, nil
+	}
+	switch w.kindOf(p) {
+	case redirect:
+		to, _ := w.target(p)
+		return url, "redirect", body, [][2]int{{to.host, to.page}}
+	case gone:
+		return url, "gone", body, nil
+	}
+	of := w.body(p)
+	all := w.linksOf(of)
+	for l, more := all.next(); more && !w.marksOf(of).nofollow; l, more = all.next() {
+		if l.to.host == here {
+			l.to.host = host
+		}
+		if !l.trap {
+			links = append(links, [2]int{l.to.host, l.to.page})
+		}
+	}
+	return url, "page", [2]int{of.host, of.page}, links
 }
 
 // Redirect chains: a redirect of rank 3 leads to one of rank 2, that to one of rank 1, that to a

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/crawl/webgen/webtruth"
 	"github.com/apoidea/apoidea/scripts/harness"
 )
 
@@ -21,7 +22,7 @@ type shape struct {
 type web struct {
 	*harness.Web
 	seeds []string
-	truth webgen.Truth
+	truth webtruth.Truth
 	pulse harness.Pulse
 
 	mu    sync.Mutex // guards what follows

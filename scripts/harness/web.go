@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/crawl/webgen/webtruth"
 )
 
 // Web is a synthetic web that peers crawl.
@@ -35,7 +36,9 @@ func ServeWebOn(ctx context.Context, group *sync.WaitGroup, ln net.Listener, cfg
 func (w *Web) Seeds() []string { return w.Web.Seeds(w.Port) }
 
 // Truth is what a right crawl of all hosts comes to.
-func (w *Web) Truth() webgen.Truth { return w.Web.Truth(webgen.Walk{Port: w.Port, MaxDepth: -1}) }
+func (w *Web) Truth() webtruth.Truth {
+	return webtruth.Of(w.Web, webtruth.Walk{Port: w.Port, MaxDepth: -1})
+}
 
 // Asked is how often each URL was asked for.
 func (w *Web) Asked() map[string]int {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/crawl/webgen/webtruth"
 	"github.com/apoidea/apoidea/scripts/harness"
 )
 
@@ -237,7 +238,7 @@ func (t *trial) webTruth(hosts, pages int) []string {
 	harness.Check(json.Unmarshal(harness.Must(os.ReadFile(filepath.Join(t.at("cluster"), "cluster.json"))), &cluster))
 	cfg := webgen.DefaultConfig()
 	cfg.Hosts, cfg.PagesPerHost = hosts, pages
-	return webgen.New(cfg).Truth(webgen.Walk{Port: cluster.Port, MaxDepth: -1}).URLs
+	return webtruth.Of(webgen.New(cfg), webtruth.Walk{Port: cluster.Port, MaxDepth: -1}).URLs
 }
 
 // killPeers kills the processes of the trial's cluster.

@@ -17,6 +17,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/crawl/webgen/webtruth"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/calls"
@@ -232,7 +233,7 @@ func lieOfPages(attached bool) func(ctx context.Context, t *target) {
 	return func(ctx context.Context, t *target) {
 		id := harness.Must(job.ParseID(t.job))
 		lies := make(map[string]*wire.Session) // by host
-		for _, url := range webgen.New(webConfig(t.pages)).Truth(webgen.Walk{Port: t.port, MaxDepth: -1}).URLs {
+		for _, url := range webtruth.Of(webgen.New(webConfig(t.pages)), webtruth.Walk{Port: t.port, MaxDepth: -1}).URLs {
 			host := link.Host(url)
 			m := lies[host]
 			if m == nil {

@@ -189,6 +189,32 @@ func TestRecordsOfEarlierVersion(t *testing.T) {
 	}
 }
 
+// TestMalformedSchedulesAreRejected decodes schedules that are too short, too long, empty, or of
+// impossible rates.
+func TestMalformedSchedulesAreRejected(t *testing.T) {
+	entry := samples()["done"]
+	value := samples()["done, to be fetched again"]
+	schedule := value[len(entry)+2:] // behind tag and length
+	with := func(s []byte) []byte {
+		return append(protowire.AppendBytes(append(bytes.Clone(entry), scheduleTag), s), 0xa2, 6, 0) // and an unknown field
+	}
+	if _, err := DecodeEntry(with(schedule)); err != nil {
+		t.Fatal(err)
+	}
+	noRate, nan := bytes.Clone(schedule), bytes.Clone(schedule)
+	clear(noRate[8:16])
+	nan[8], nan[9] = 0x7f, 0xff
+	bad := map[string][]byte{"long": append(bytes.Clone(schedule), 0), "zero": make([]byte, 27), "visits without a rate": noRate, "not a number": nan}
+	for n := 1; n < len(schedule); n++ {
+		bad[fmt.Sprint(n, " bytes")] = schedule[:n]
+	}
+	for name, s := range bad {
+		if _, err := DecodeEntry(with(s)); !errors.Is(err, ErrFormat) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
 // TestNearer checks that merging places of a URL is commutative, associative and idempotent.
 func TestNearer(t *testing.T) {
 	type place struct {

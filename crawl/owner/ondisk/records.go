@@ -18,6 +18,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/trap"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // Epoch grows with every change of a host's owner or worker; (Counter, Peer) is a total order.
@@ -352,11 +353,15 @@ func (f *Final) SameValidator(g *Final) bool {
 // Seconds converts Unix ms to Unix seconds, within 32 bits.
 func Seconds(ms int64) uint32 { return uint32(min(max(ms/1000, 0), math.MaxUint32)) }
 
-// viaTag is the tag of the field via of record.Revisit, viaSize the size of the field.
+// The tags of fields of record.Revisit, and the size of the field via.
 const (
-	viaTag  = 5<<3 | byte(protowire.Fixed64Type)
-	viaSize = 9
+	viaTag      = 5<<3 | byte(protowire.Fixed64Type)
+	viaSize     = 9
+	scheduleTag = 6<<3 | byte(protowire.BytesType)
 )
+
+// maxMisses is the greatest number of misses that is stored: its byte has the signal as well.
+const maxMisses = 1<<6 - 1
 
 // append encodes the record and the source unless both are zero: a message up to the end of the
 // value.
@@ -364,13 +369,20 @@ func (r *Revisit) append(e enc, via uint64) enc {
 	if via != 0 {
 		e = binary.LittleEndian.AppendUint64(append(e, viaTag), via)
 	}
-	if *r == (Revisit{}) {
-		return e
+	if *r != (Revisit{rest: r.rest}) {
+		s := make(enc, 0, 40)
+		s.hash(r.Content)
+		if *r != (Revisit{Content: r.Content, rest: r.rest}) {
+			s.hash(uint64(math.Float32bits(r.Rate.A))<<32 | uint64(math.Float32bits(r.Rate.B)))
+			s.hash(uint64(r.Last)<<32 | uint64(r.Due))
+			s.u64(uint64(r.Visits))
+			s.u64(uint64(r.Changes))
+			s.byte(min(r.Misses, maxMisses) | byte(r.Signal)<<6)
+		}
+		e.byte(scheduleTag)
+		e.bytes(s)
 	}
-	m := record.Revisit{
-		Content: r.Content, LastS: r.Last, DueS: r.Due, Visits: r.Visits, Changes: r.Changes, Misses: uint32(r.Misses), Signal: uint32(r.Signal), A: r.Rate.A, B: r.Rate.B,
-	}
-	return append(append(e, marshal(&m, "")[1:]...), r.rest...)
+	return append(e, r.rest...)
 }
 
 // revisit reads the Revisit and the source behind an entry's values.
@@ -388,11 +400,20 @@ func (d *dec) revisit() (r Revisit, via uint64) {
 		d.Fail()
 		return r, 0
 	}
-	r = Revisit{
-		Content: m.GetContent(), Last: m.GetLastS(), Due: m.GetDueS(), Visits: m.GetVisits(), Changes: m.GetChanges(), Misses: uint8(min(m.GetMisses(), math.MaxUint8)), Signal: Signal(min(m.GetSignal(), signals)),
-		Rate: fresh.Rate{A: m.GetA(), B: m.GetB()}, rest: string(m.ProtoReflect().GetUnknown()),
+	d.Rest = nil
+	if len(m.GetSchedule()) > 0 {
+		s := &dec{kv.Fields{Rest: m.GetSchedule()}}
+		r.Content = s.hash()
+		if len(s.Rest) > 0 {
+			rate, times := s.hash(), s.hash()
+			r.Rate = fresh.Rate{A: math.Float32frombits(uint32(rate >> 32)), B: math.Float32frombits(uint32(rate))}
+			r.Last, r.Due, r.Visits, r.Changes = uint32(times>>32), uint32(times), s.u32(), s.u32()
+			flags := s.Byte()
+			r.Misses, r.Signal = flags&maxMisses, Signal(flags>>6)
+		}
+		d.Bad = d.Bad || !s.Whole() || r == (Revisit{}) || r.Rate != (fresh.Rate{}) && !r.Rate.Valid() || (r.Visits > 0) != (r.Rate != fresh.Rate{})
 	}
-	d.Rest, d.Bad = nil, d.Bad || r.Rate != (fresh.Rate{}) && !r.Rate.Valid() || (r.Visits > 0) != (r.Rate != fresh.Rate{})
+	r.rest = string(m.ProtoReflect().GetUnknown())
 	return r, m.GetVia()
 }
 

@@ -580,17 +580,13 @@ func (x *Counters) GetRefresh() uint64 {
 
 // Revisit holds the schedule of a URL that is fetched again, besides its last outcome, and the source of the URL. It follows the values of an entry.
 type Revisit struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Visits        uint32                 `protobuf:"varint,3,opt,name=visits,proto3" json:"visits,omitempty"`             // that checked for a change
-	Changes       uint32                 `protobuf:"varint,4,opt,name=changes,proto3" json:"changes,omitempty"`           // found by those
-	Via           uint64                 `protobuf:"fixed64,5,opt,name=via,proto3" json:"via,omitempty"`                  // hash of the record of the source; 0: a seed, or unknown
-	A             float32                `protobuf:"fixed32,6,opt,name=a,proto3" json:"a,omitempty"`                      // Gamma distribution of the change rate, see fresh.Rate; 0: no visit yet
-	B             float32                `protobuf:"fixed32,7,opt,name=b,proto3" json:"b,omitempty"`                      // in days
-	LastS         uint32                 `protobuf:"fixed32,8,opt,name=last_s,json=lastS,proto3" json:"last_s,omitempty"` // Unix time of the last visit that checked for a change, in seconds; 0: the time of the outcome
-	DueS          uint32                 `protobuf:"fixed32,9,opt,name=due_s,json=dueS,proto3" json:"due_s,omitempty"`    // Unix time of the next visit, in seconds; 0: it is not fetched again
-	Misses        uint32                 `protobuf:"varint,10,opt,name=misses,proto3" json:"misses,omitempty"`            // visits in a row that found the page gone
-	Signal        uint32                 `protobuf:"varint,12,opt,name=signal,proto3" json:"signal,omitempty"`            // ondisk.Signal that stated a change after the last visit; 0: none
-	Content       uint64                 `protobuf:"fixed64,11,opt,name=content,proto3" json:"content,omitempty"`         // digest of the text and the links of the page; 0: unknown
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Via   uint64                 `protobuf:"fixed64,5,opt,name=via,proto3" json:"via,omitempty"` // hash of the record of the source; 0: a seed, or unknown
+	// The schedule, since most of it is incompressible: big-endian, 8 bytes digest of the text and the links (0: unknown); 4 + 4 float, the change rate, see
+	// fresh.Rate (0: no visit yet); 4 Unix time in seconds of the last visit that checked for a change (0: that of the outcome), 4 of the next visit (0: none);
+	// varints, visits that checked for a change, and changes found by those; 1 byte, visits in a row that found the page gone and,
+	// from bit 6, the ondisk.Signal that stated a change after the last visit. It ends after the digest if the rest is zero.
+	Schedule      []byte `protobuf:"bytes,6,opt,name=schedule,proto3" json:"schedule,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -625,20 +621,6 @@ func (*Revisit) Descriptor() ([]byte, []int) {
 	return file_record_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *Revisit) GetVisits() uint32 {
-	if x != nil {
-		return x.Visits
-	}
-	return 0
-}
-
-func (x *Revisit) GetChanges() uint32 {
-	if x != nil {
-		return x.Changes
-	}
-	return 0
-}
-
 func (x *Revisit) GetVia() uint64 {
 	if x != nil {
 		return x.Via
@@ -646,53 +628,11 @@ func (x *Revisit) GetVia() uint64 {
 	return 0
 }
 
-func (x *Revisit) GetA() float32 {
+func (x *Revisit) GetSchedule() []byte {
 	if x != nil {
-		return x.A
+		return x.Schedule
 	}
-	return 0
-}
-
-func (x *Revisit) GetB() float32 {
-	if x != nil {
-		return x.B
-	}
-	return 0
-}
-
-func (x *Revisit) GetLastS() uint32 {
-	if x != nil {
-		return x.LastS
-	}
-	return 0
-}
-
-func (x *Revisit) GetDueS() uint32 {
-	if x != nil {
-		return x.DueS
-	}
-	return 0
-}
-
-func (x *Revisit) GetMisses() uint32 {
-	if x != nil {
-		return x.Misses
-	}
-	return 0
-}
-
-func (x *Revisit) GetSignal() uint32 {
-	if x != nil {
-		return x.Signal
-	}
-	return 0
-}
-
-func (x *Revisit) GetContent() uint64 {
-	if x != nil {
-		return x.Content
-	}
-	return 0
+	return nil
 }
 
 // Accounts is this peer's account of a job's budget.
@@ -1040,19 +980,10 @@ const file_record_proto_rawDesc = "" +
 	"\achanges\x18\x16 \x01(\x03R\achanges\x12!\n" +
 	"\fnot_modified\x18\x17 \x01(\x03R\vnotModified\x12\x1c\n" +
 	"\tthreshold\x18\x18 \x01(\x01R\tthreshold\x12\x18\n" +
-	"\arefresh\x18\x19 \x01(\x04R\arefreshJ\x04\b\a\x10\b\"\xeb\x01\n" +
-	"\aRevisit\x12\x16\n" +
-	"\x06visits\x18\x03 \x01(\rR\x06visits\x12\x18\n" +
-	"\achanges\x18\x04 \x01(\rR\achanges\x12\x10\n" +
-	"\x03via\x18\x05 \x01(\x06R\x03via\x12\f\n" +
-	"\x01a\x18\x06 \x01(\x02R\x01a\x12\f\n" +
-	"\x01b\x18\a \x01(\x02R\x01b\x12\x15\n" +
-	"\x06last_s\x18\b \x01(\aR\x05lastS\x12\x13\n" +
-	"\x05due_s\x18\t \x01(\aR\x04dueS\x12\x16\n" +
-	"\x06misses\x18\n" +
-	" \x01(\rR\x06misses\x12\x16\n" +
-	"\x06signal\x18\f \x01(\rR\x06signal\x12\x18\n" +
-	"\acontent\x18\v \x01(\x06R\acontentJ\x04\b\x01\x10\x02J\x04\b\x02\x10\x03\"\x9a\x02\n" +
+	"\arefresh\x18\x19 \x01(\x04R\arefreshJ\x04\b\a\x10\b\"=\n" +
+	"\aRevisit\x12\x10\n" +
+	"\x03via\x18\x05 \x01(\x06R\x03via\x12\x1a\n" +
+	"\bschedule\x18\x06 \x01(\fR\bscheduleJ\x04\b\x01\x10\x05\"\x9a\x02\n" +
 	"\bAccounts\x12\x1f\n" +
 	"\vpages_drawn\x18\x01 \x01(\x04R\n" +
 	"pagesDrawn\x12%\n" +

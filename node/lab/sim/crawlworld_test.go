@@ -10,6 +10,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/crawl/webgen/webtruth"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/dhtsim"
@@ -277,7 +278,7 @@ func (w *crawl) judge() {
 			}
 		}
 	}
-	truth := w.sites.web.Truth(webgen.Walk{Port: 80, Everywhere: true, MaxDepth: -1, NoSitemaps: true})
+	truth := webtruth.Of(w.sites.web, webtruth.Walk{Port: 80, Everywhere: true, MaxDepth: -1, NoSitemaps: true})
 	r.Truth = len(truth.URLs)
 	for _, url := range truth.URLs {
 		if fetched[url] {

@@ -1,6 +1,15 @@
-package webgen
+// Package webtruth computes the result of a correct crawl of a synthetic web, for tests. It traverses
+// the generator itself, not the pages that it serves.
+package webtruth
 
 import "slices"
+
+// Web is a web of package webgen.
+type Web interface {
+	Seeds(port int) []string
+	Sitemap(host int) (files int, pages []int)
+	Answer(host, page, port int) (url, kind string, body [2]int, links [][2]int)
+}
 
 // Walk describes a crawl: its seeds, scope and limits.
 type Walk struct {
@@ -23,7 +32,7 @@ type Walk struct {
 }
 
 // Truth is the result of a correct crawl of a web: robots.txt and nofollow obeyed, failures below
-// Config.FlakyFailures retried.
+// webgen.Config.FlakyFailures retried.
 type Truth struct {
 	// URLs are the pages that finally answer with 200, without robots.txt and sitemaps, sorted.
 	URLs []string
@@ -36,14 +45,13 @@ type Truth struct {
 	Sitemaps int
 }
 
-// Truth traverses the generator from the seeds. Its memory is proportional to the pages reached,
-// unlike serving.
-func (w *Web) Truth(walk Walk) Truth {
-	t := truthWalk{w: w, Walk: walk, depth: map[place]int{}, reached: map[int]bool{}, inScope: map[int]bool{}}
+// Of traverses a web from the seeds. Its memory is proportional to the pages reached, unlike
+// serving.
+func Of(w Web, walk Walk) Truth {
+	t := truthWalk{w: w, Walk: walk, depth: map[place]int{}, reached: map[int]bool{}, inScope: map[int]bool{}, bodies: map[place]bool{}}
 	if len(t.Seeds) == 0 {
-		t.Seeds = make([]int, w.cfg.Hosts)
-		for h := range t.Seeds {
-			t.Seeds[h] = h
+		for h := range w.Seeds(t.Port) {
+			t.Seeds = append(t.Seeds, h)
 		}
 	}
 	for _, h := range t.Seeds {
@@ -66,10 +74,13 @@ func (w *Web) Truth(walk Walk) Truth {
 	return t.found
 }
 
+// place is a page: its host, and its number on it.
+type place = [2]int
+
 // truthWalk is the state of a breadth-first traversal of the generator.
 type truthWalk struct {
 	Walk
-	w       *Web
+	w       Web
 	inScope map[int]bool
 	reached map[int]bool  // hosts whose sitemaps were added
 	depth   map[place]int // smallest depth so far
@@ -81,18 +92,23 @@ type truthWalk struct {
 // admit adds a page at a depth, unless it is out of scope or was added at that depth or a smaller
 // one.
 func (t *truthWalk) admit(p place, depth int) {
-	if t.MaxDepth >= 0 && depth > t.MaxDepth || !t.Everywhere && !t.inScope[p.host] {
+	if t.MaxDepth >= 0 && depth > t.MaxDepth || !t.Everywhere && !t.inScope[p[0]] {
 		return
 	}
-	if d, known := t.depth[p]; known && d <= depth || t.Admits != nil && !t.Admits(t.urlOf(p), depth) {
+	if d, known := t.depth[p]; known && d <= depth {
 		return
+	}
+	if t.Admits != nil {
+		if url, _, _, _ := t.w.Answer(p[0], p[1], t.Port); !t.Admits(url, depth) {
+			return
+		}
 	}
 	t.depth[p] = depth
 	for len(t.levels) <= depth {
 		t.levels = append(t.levels, nil)
 	}
 	t.levels[depth] = append(t.levels[depth], p)
-	t.sitemaps(p.host)
+	t.sitemaps(p[0])
 }
 
 // sitemaps adds the entries of a host's sitemaps, when the host is first reached.
@@ -101,51 +117,28 @@ func (t *truthWalk) sitemaps(host int) {
 		return
 	}
 	t.reached[host] = true
-	if !t.w.rulesOf(host).sitemap {
-		return
-	}
-	t.found.Sitemaps += 1 + t.w.sitemapParts(host)
-	for n := range t.w.pages(host) {
-		if inSitemap(n) {
-			t.admit(place{host, n}, 1)
-		}
+	files, pages := t.w.Sitemap(host)
+	t.found.Sitemaps += files
+	for _, n := range pages {
+		t.admit(place{host, n}, 1)
 	}
 }
 
-func (t *truthWalk) urlOf(p place) string { return string(t.w.appendURL(nil, p, portSuffix(t.Port))) }
-
 func (t *truthWalk) visit(p place, depth int) {
-	if !t.w.rulesOf(p.host).allows(p.page) {
+	url, kind, body, links := t.w.Answer(p[0], p[1], t.Port)
+	switch kind {
+	case "disallowed":
 		t.found.Disallowed++
-		return
-	}
-	switch t.w.kindOf(p) {
-	case redirect:
-		t.found.Redirects++
-		to, _ := t.w.target(p)
-		t.admit(to, depth)
-		return
-	case gone:
+	case "gone":
 		t.found.Gone++
-		return
+	case "redirect":
+		t.found.Redirects++
+	default:
+		t.found.URLs = append(t.found.URLs, url)
+		t.bodies[body] = true
+		depth++
 	}
-	t.found.URLs = append(t.found.URLs, t.urlOf(p))
-	of := t.w.body(p)
-	if t.bodies == nil {
-		t.bodies = map[place]bool{}
-	}
-	t.bodies[of] = true
-	if t.w.marksOf(of).nofollow {
-		return
-	}
-	links := t.w.linksOf(of)
-	for l, more := links.next(); more; l, more = links.next() {
-		if l.trap {
-			continue
-		}
-		if l.to.host == here {
-			l.to.host = p.host
-		}
-		t.admit(l.to, depth+1)
+	for _, to := range links {
+		t.admit(to, depth)
 	}
 }
