@@ -252,3 +252,21 @@ func FuzzRate(f *testing.F) {
 		}
 	})
 }
+
+// TestControlResized checks that a control whose pages and budget change has the threshold of a new
+// one, whatever happened between, and that an unknown number of pages moves nothing.
+func TestControlResized(t *testing.T) {
+	c := NewControl(400, 1)
+	for pages := range 200 {
+		c.Resize(400, pages)
+	}
+	c.Log += 0.25 // what it learned
+	c.Resize(100, 50)
+	if want := NewControl(100, 50).Log + 0.25; math.Abs(c.Log-want) > 1e-9 || c.Budget != 100 {
+		t.Errorf("log %v with budget %v, want %v", c.Log, c.Budget, want)
+	}
+	c = Control{Budget: 100, Log: 2}
+	if c.Resize(400, 50); c.Log != 2 || c.Budget != 400 || c.Pages != 50 {
+		t.Errorf("%+v", c)
+	}
+}

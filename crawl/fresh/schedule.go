@@ -77,6 +77,7 @@ type Control struct {
 	Log     float64 // natural logarithm of the threshold, which is in days of weight 1
 	Surplus float64 // visits made beyond the budget; negative if fewer
 	Hour    int     // visits made in this hour
+	Pages   int     // for which the threshold holds; 0: not known
 }
 
 // Floor is the longest time between two visits, in mean intervals of all URLs.
@@ -97,7 +98,22 @@ const (
 func NewControl(budget float64, pages int) Control {
 	budget = bounded(budget, 1e-6, 1e12)
 	value := NewPrior(usualRate).Value(1, max(float64(pages), 1)/budget)
-	return Control{Budget: budget, Log: bounded(math.Log(value), -maxLog, maxLog)}
+	return Control{Budget: budget, Log: bounded(math.Log(value), -maxLog, maxLog), Pages: max(pages, 1)}
+}
+
+// Resize sets the budget and the number of pages. The threshold moves as much as that of a new
+// Control would: visits beyond the budget would move it only after days, as in the first crawl, when
+// the number of pages grows from one.
+func (c *Control) Resize(budget float64, pages int) {
+	if pages = max(pages, 1); budget == c.Budget && pages == c.Pages {
+		return
+	}
+	to := NewControl(budget, pages)
+	if c.Pages > 0 {
+		from := NewControl(c.Budget, c.Pages)
+		c.Log = bounded(c.Log+to.Log-from.Log, -maxLog, maxLog)
+	}
+	c.Budget, c.Pages = budget, pages
 }
 
 // Threshold returns the value at which a visit is due, in days.

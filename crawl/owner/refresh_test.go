@@ -408,3 +408,52 @@ func TestPeersShareABudget(t *testing.T) {
 		t.Error("a lying neighbor takes the whole budget")
 	}
 }
+
+// TestRefreshWithoutASchedule visits a page of a job without a refresh: another body with the same
+// content is no change, and a wait for the end of the crawl does not count the outcome as taken.
+func TestRefreshWithoutASchedule(t *testing.T) {
+	const url = "http://a.example/"
+	w := newChanging(t, "off", nil)
+	bodies := 0
+	w.noTag = true
+	w.answer = func(f *wire.Fetched) {
+		bodies++
+		f.Digest = fmt.Appendf(nil, "%032d", bodies)
+	}
+	w.post(1, url)
+	w.live(0.1)
+	w.do(func(o *owner.Owner) { o.Refresh(&wire.Again{Host: "a.example", Now: true, AtS: uint32(w.now.Unix())}) })
+	w.placed(w.do(nil), "w")
+	reply, _ := w.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: "a.example", Want: 1}}})
+	if len(reply.GetGrants()) != 1 || len(reply.GetGrants()[0].GetRevisits()) != 1 {
+		t.Fatalf("reply %v", reply)
+	}
+	g := reply.GetGrants()[0]
+	m := &wire.Session{Incarnation: 1, Hosts: []*wire.HostWork{{Host: "a.example", Epoch: g.GetEpoch(), Fetched: []*wire.Fetched{w.fetch(url, g.GetRevisits()[0])}, Release: true}}}
+	w.do(func(o *owner.Owner) {
+		v := o.Visit("w", m)
+		for !v.Go() {
+		}
+		if v.Taken[w.id] != 0 {
+			t.Errorf("%d outcomes taken", v.Taken[w.id])
+		}
+	})
+	if again := w.fate(url).Again; again == nil || again.Visits != 1 || again.Changes != 0 {
+		t.Errorf("after the visit: %+v", again)
+	}
+}
+
+// TestABudgetFromTheFirstDay begins to spend a budget while the pages are found.
+func TestABudgetFromTheFirstDay(t *testing.T) {
+	w := newChanging(t, "100/day", nil)
+	w.check = false // the steps are too many
+	for i := range 10 {
+		w.post(1, pages(fmt.Sprintf("h%d.example", i), 20)...)
+		w.live(0.01)
+	}
+	const days = 3
+	w.live(days)
+	if got := w.all(); got > 150*days {
+		t.Errorf("%d visits in the first %d days, want at most 1.5 times the budget", got, days)
+	}
+}

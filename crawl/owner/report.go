@@ -197,7 +197,7 @@ func (oc *outcomes) conclusion(h *hosts.Host, hj *hosts.Job, p *ondisk.Pending, 
 	}
 	final := *got
 	final.URL, final.Depth = p.URL, p.Depth
-	if hj.State.Refresh != 0 && got.Outcome.Fetched() {
+	if got.Outcome.Fetched() { // without a refresh too: one may be set later, or asked for
 		final.Revisit.Content = f.GetContent()
 	}
 	final.Revisit.Due = oc.jobs.Due(hj, p.Hash, &final, fresh.Unchanged)

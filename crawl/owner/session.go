@@ -34,7 +34,8 @@ type Visit struct {
 	held, host, report int
 	went               links.Ahead
 	hosts              *links.PageHosts // of the page of that report
-	// Taken counts outcomes by job, Unasked rejected outcomes of hosts that the worker never had.
+	// Taken counts outcomes of first visits by job, Unasked rejected outcomes of hosts that the worker
+	// never had.
 	Taken   map[job.ID]uint64
 	Unasked int
 }
@@ -154,7 +155,9 @@ func (v *Visit) take(h *hosts.Host, f *wire.Fetched) {
 		went.Brought += v.hosts.Brought
 	}
 	o.outcomes.report(h, v.session.Peer, f, went)
-	v.Taken[js.ID]++
+	if !f.GetAgain() { // what a later visit brings is in Accepted or in an outbox
+		v.Taken[js.ID]++
+	}
 	if page && f.GetOutcome() == uint32(link.OutcomeNone) {
 		v.hosts.Brought += v.went.Brought + h.Accepted(js) - before
 	}

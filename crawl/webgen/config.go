@@ -1,6 +1,7 @@
 package webgen
 
 import (
+	"io"
 	"time"
 )
 
@@ -58,6 +59,15 @@ type Config struct {
 	// FlakyFailures is how often a flaky page answers 500 or 503 before it answers 200; 0 selects the
 	// default, negative: never 200.
 	FlakyFailures int
+
+	// Changes makes this a web of the pages of a file of changes. Page 0 of each host links them. Other
+	// shares than RobotsShare, and the numbers of hosts, pages and links, are ignored; [Web.Truth] is
+	// not valid.
+	Changes Changes
+	// Speed is the number of seconds of Changes that pass in a second.
+	Speed float64
+	// Log is written one [Served] a line as JSON; nil: none.
+	Log io.Writer
 }
 
 // DefaultConfig returns a web of all kinds of pages: 16 hosts of 1,000 pages, with sizes of real
@@ -80,6 +90,7 @@ func DefaultConfig() Config {
 		SitemapShare:   0.25,
 		SlowLatency:    300 * time.Millisecond,
 		FlakyFailures:  1,
+		Speed:          3600,
 	}
 }
 
@@ -89,6 +100,9 @@ const maxCount = 1<<31 - 1
 
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()
+	if c.Changes != nil {
+		c = c.changing()
+	}
 	if c.Hosts <= 0 {
 		c.Hosts = d.Hosts
 	}
@@ -128,6 +142,8 @@ const (
 	saltSitemap
 	saltWords
 	saltPages
+	saltHabit
+	saltNonce
 )
 
 // mix is the finalizer of SplitMix64 (Steele, Lea, Flood 2014): every bit of the result depends on

@@ -59,6 +59,10 @@ type response struct {
 	header      []string // further names and values, alternating
 	body        []byte
 	wait        time.Duration
+
+	habit   string  // of a page that changes, with the following
+	version int     // number of its changes
+	unix    float64 // time in the file of changes
 }
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 64<<10); return &b }}
@@ -78,7 +82,7 @@ func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
 	defer buffers.Put(buf)
 
 	asked := w.ask(host, req)
-	visit := w.audit.host(host).begin(asked, sourceOf(req.RemoteAddr), time.Now())
+	visit := w.audit.host(host).begin(asked, sourceOf(req.RemoteAddr), asked.at)
 	resp := w.respond((*buf)[:0], asked, visit.earlier, port)
 	*buf = resp.body[:0]
 	visit.status = resp.status
@@ -91,6 +95,7 @@ func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
 		}
 	}
 	write(rw, req, resp, &visit)
+	w.logged(req, &asked, &resp)
 }
 
 // lastBytes of a body are held back until the audit has ended the visit: so no client can receive a
@@ -105,7 +110,9 @@ func write(rw http.ResponseWriter, req *http.Request, resp response, visit *visi
 	for i := 0; i < len(resp.header); i += 2 {
 		h.Set(resp.header[i], resp.header[i+1])
 	}
-	h.Set("Content-Length", strconv.Itoa(len(resp.body)))
+	if resp.status != http.StatusNotModified {
+		h.Set("Content-Length", strconv.Itoa(len(resp.body)))
+	}
 	rest := resp.body
 	if req.Method == http.MethodGet && len(rest) > lastBytes {
 		rw.WriteHeader(resp.status)
@@ -141,10 +148,15 @@ type request struct {
 	allowed  bool // by robots.txt
 	kind     kind
 	failures int // number of initial failures of the URL
+
+	at    time.Time // at which it began
+	etag  string    // If-None-Match
+	since time.Time // If-Modified-Since
 }
 
 func (w *Web) ask(host int, req *http.Request) request {
-	r := request{host: host, url: req.URL.RequestURI(), probe: req.Method == http.MethodHead, allowed: true, resource: resourceNone}
+	r := request{host: host, url: req.URL.RequestURI(), probe: req.Method == http.MethodHead, allowed: true, resource: resourceNone, at: time.Now()}
+	r.conditions(req.Header)
 	if i := strings.IndexByte(r.url, '?'); i >= 0 {
 		return r // no page has a query
 	}
@@ -189,6 +201,9 @@ func (w *Web) respond(buf []byte, r request, earlier int, port string) response 
 	resp := response{status: http.StatusOK, wait: w.cfg.Latency}
 	switch r.resource {
 	case resourcePage:
+		if w.cfg.Changes != nil {
+			return w.respondChanging(buf, r, earlier)
+		}
 		return w.respondPage(buf, r, earlier, port)
 	case resourceRobots:
 		if w.rulesOf(r.host).missing {

@@ -1,9 +1,11 @@
 package webgen
 
 import (
+	"encoding/json"
 	"math"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Web is a synthetic web with the audit of the requests to it.
@@ -12,6 +14,9 @@ type Web struct {
 	words block
 	arity int // children of a page in the tree that keeps most pages reachable
 	audit *audit
+	log   *requestLog // nil: none
+	begun time.Time   // the start of Changes
+	start int64       // the same in their Unix seconds
 }
 
 // New returns the web of cfg. It starts nothing.
@@ -20,6 +25,10 @@ func New(cfg Config) *Web {
 	w := &Web{cfg: cfg, arity: min(8, cfg.Links)}
 	w.words = newBlock(rng(w.draw(saltWords, 0, 0)))
 	w.audit = newAudit(cfg.Hosts)
+	w.begun, w.start = time.Now(), cfg.Changes.start()
+	if cfg.Log != nil {
+		w.log = &requestLog{enc: json.NewEncoder(cfg.Log)}
+	}
 	return w
 }
 
@@ -86,6 +95,9 @@ const sections = 16
 
 // pages returns the number of pages of a host.
 func (w *Web) pages(host int) int {
+	if w.cfg.Changes != nil {
+		return len(w.cfg.Changes[host]) + 1
+	}
 	mean, shape := w.cfg.PagesPerHost, w.cfg.Pareto
 	if shape <= 1 {
 		return mean

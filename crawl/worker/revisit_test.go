@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/webgen"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 )
@@ -176,5 +178,52 @@ func TestRevisitWeighs(t *testing.T) {
 	}
 	if with, without := weight(&wire.Revisit{Etag: string(make([]byte, 900)), Digest: make([]byte, 32)}), weight(nil); with < without+932 {
 		t.Errorf("weight %d with a Revisit of over 932 bytes, %d without", with, without)
+	}
+}
+
+// TestRevisitReportSize checks what a later visit of a page costs between worker and owner, for a
+// page of usual size: at most a twentieth of its body, whether it has changed or not. The worker
+// fetched it before, so the owner has its links.
+func TestRevisitReportSize(t *testing.T) {
+	const path = "/s3/3.html"
+	web := webgen.New(webgen.Config{Seed: 1, Hosts: 1, PagesPerHost: 1000, Domain: "web.localhost"})
+	for _, tt := range []struct {
+		name   string
+		change pages.Change
+	}{{"unchanged", pages.NotModified}, {"the same body", pages.SameBody}, {"changed", pages.OtherText}} {
+		t.Run(tt.name, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
+				visits := 0
+				x := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
+					if r.URL.Path != path {
+						http.NotFound(rw, r)
+						return
+					}
+					visits++
+					if visits > 1 && tt.change == pages.NotModified {
+						rw.WriteHeader(http.StatusNotModified)
+						return
+					}
+					r.Host = "h0.web.localhost"
+					got := httptest.NewRecorder()
+					web.Handler().ServeHTTP(got, r)
+					if visits > 1 && tt.change == pages.OtherText {
+						got.Body.WriteString("<p>one sentence more")
+					}
+					rw.Header().Set("Etag", `"1"`)
+					rw.Header().Set("Content-Type", "text/html")
+					_, _ = rw.Write(got.Body.Bytes())
+				}, []string{"http://a.example" + path})
+				first, f, saved := visitAgain(t, x, "http://a.example"+path, func(*wire.Revisit) {})
+				if saved == nil || saved.Change != tt.change {
+					t.Fatalf("archived: %v", saved != nil)
+				}
+				size, body := proto.Size(f), first.GetSize()
+				t.Logf("%d bytes for a body of %d with %d links, 1/%d; %d with all links", size, body, len(first.GetLinks()), body/uint64(size), proto.Size(first))
+				if uint64(size)*20 > body {
+					t.Errorf("a report of %d bytes for a body of %d: more than 1/20", size, body)
+				}
+			})
+		})
 	}
 }

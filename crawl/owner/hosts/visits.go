@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -50,15 +51,17 @@ func (js *JobState) PerDay() float64 {
 
 // Control returns the control of a job's visits by their number a day.
 func (js *JobState) Control() *fresh.Control {
-	c, budget := &js.visits.control, js.PerDay()
-	if c.Budget == 0 {
-		sums := js.Sums()
-		*c = fresh.NewControl(budget, int(sums.Scheduled))
-		if sums.Threshold != 0 {
-			c.Log = sums.Threshold
-		}
+	c, sums := &js.visits.control, js.Sums()
+	budget, pages := max(js.PerDay(), math.SmallestNonzeroFloat32), int(sums.Scheduled)
+	switch {
+	case c.Budget == 0 && sums.Threshold == 0:
+		*c = fresh.NewControl(budget, pages)
+	case c.Budget == 0:
+		c.Log = sums.Threshold // for the share before a restart, which is not known yet
 	}
-	c.Budget = max(budget, math.SmallestNonzeroFloat32)
+	if c.Budget = cmp.Or(c.Budget, budget); c.Pages > 0 || js.visits.share > 0 {
+		c.Resize(budget, pages)
+	}
 	return c
 }
 

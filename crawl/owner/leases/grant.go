@@ -258,7 +258,7 @@ func (f *filler) visit(hj *hosts.Job, due uint32, hash uint64) bool {
 	}
 	if due != ondisk.DueAsked && hj.State.PerDay() > 0 {
 		// The threshold has moved since the last visit.
-		if at := f.jobs.Due(hj, hash, had, fresh.Unchanged); had.Revisit.Misses == 0 && had.Revisit.Signal == 0 && at > ondisk.Seconds(f.Now+visitSlack) {
+		if at := f.jobs.Due(hj, hash, had, fresh.Unchanged); had.Revisit.Misses == 0 && had.Revisit.Signal == 0 && at > ondisk.Seconds(f.Now+f.Cfg.Day.Milliseconds()/visitSlack) {
 			if f.gone == nil {
 				f.gone = make(map[uint64]struct{})
 			}
@@ -288,8 +288,8 @@ func (f *filler) visit(hj *hosts.Job, due uint32, hash uint64) bool {
 	return true
 }
 
-// visitSlack in ms is not worth another turn in the queue.
-const visitSlack = 60_000
+// A 1440th of a day, a minute, is not worth another turn in the queue.
+const visitSlack = 1440
 
 // again returns the item of a URL that is fetched again.
 func again(hj *hosts.Job, hash uint64, f *ondisk.Final) *hosts.Item {

@@ -208,6 +208,7 @@ func TestMalformedSchedulesAreRejected(t *testing.T) {
 	for n := 1; n < len(schedule); n++ {
 		bad[fmt.Sprint(n, " bytes")] = schedule[:n]
 	}
+	delete(bad, "8 bytes") // the digest alone
 	for name, s := range bad {
 		if _, err := DecodeEntry(with(s)); !errors.Is(err, ErrFormat) {
 			t.Errorf("%s: error %v", name, err)
