@@ -27,7 +27,10 @@ func (n *Node) openOptOuts() (err error) {
 		Lists: n.optOuts, Prover: politeness.NewProver(get, dns), Demand: n.cfg.OptOutProof, Owners: n.router,
 		Changed: func() { n.owners.OptOutsChanged() }, // owners are set later
 		Spawn:   n.spawn,
-		Signal:  func(ctx context.Context, m *wire.Signals) error { return n.owners.Signal(ctx, m) },
+		Signal: func(ctx context.Context, m *wire.Again) error {
+			_, err := n.owners.Again(ctx, m)
+			return err
+		},
 		Contact: n.cfg.Contact, Log: n.log,
 	})
 	return nil

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 )
@@ -236,5 +238,41 @@ func TestSitemapFetchedAsPage(t *testing.T) {
 	header = http.Header{"Content-Type": {"text/plain"}}
 	if err := x.Document(&page, site, header, []byte(plain+"https://a.example/d/ha"), Options{Sitemaps: true, URLList: true, Cut: true}); err != nil || list(page) != "a b" {
 		t.Errorf("cut list: %q, %v", list(page), err)
+	}
+}
+
+func TestSitemapsDateTheirURLs(t *testing.T) {
+	day := func(text string) uint32 {
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return uint32(at.Unix())
+	}
+	for name, row := range map[string]struct {
+		body string
+		want []uint32
+		feed bool
+	}{
+		"sitemap": {`<urlset><url><loc>/a</loc><lastmod>2024-05-06</lastmod></url><url><lastmod>2024-05-06T07:08:09+02:00</lastmod><loc>/b</loc></url><url><loc>/c</loc></url></urlset>`,
+			[]uint32{day("2024-05-06T00:00:00Z"), day("2024-05-06T05:08:09Z"), 0}, false},
+		"index": {`<sitemapindex><sitemap><loc>/a</loc><lastmod> 2024-05-06T07:08Z </lastmod></sitemap></sitemapindex>`, []uint32{day("2024-05-06T07:08:00Z")}, false},
+		"RSS":   {`<rss><channel><pubDate>Mon, 06 May 2024 01:02:03 GMT</pubDate><item><link>/a</link><pubDate>Mon, 06 May 2024 07:08:09 +0000</pubDate></item></channel></rss>`, []uint32{day("2024-05-06T07:08:09Z")}, true},
+		"Atom":  {`<feed><entry><link href="/a"/><published>2020-01-01T00:00:00Z</published><updated>2024-05-06T07:08:09Z</updated></entry></feed>`, []uint32{day("2024-05-06T07:08:09Z")}, true},
+		"no date": {`<urlset><url><loc>/a</loc><lastmod>yesterday</lastmod></url><url><loc>/b</loc><lastmod>9999-99-99</lastmod></url><url><loc>/c</loc><lastmod>0001-01-01</lastmod></url></urlset>`,
+			[]uint32{0, 0, 0}, false},
+	} {
+		var x Extractor
+		var page Page
+		if err := x.Sitemap(&page, "http://a.example/s", []byte(row.body), false); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		var got []uint32
+		for _, l := range page.Links {
+			got = append(got, l.Modified)
+		}
+		if !slices.Equal(got, row.want) || page.Feed != row.feed {
+			t.Errorf("%s: %v, feed %v; want %v, %v", name, got, page.Feed, row.want, row.feed)
+		}
 	}
 }

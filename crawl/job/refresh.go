@@ -93,7 +93,7 @@ const againContext = "apoidea fetch again 1\x00"
 // signedAgain returns the signed bytes of a request to fetch pages again.
 func signedAgain(a *wire.Again) []byte {
 	text := binary.BigEndian.AppendUint32([]byte(againContext), a.GetAtS())
-	return fmt.Appendf(text, "%v\x00%s\x00%s", a.GetNow(), a.GetHost(), a.GetUrl())
+	return fmt.Appendf(text, "%v\x00%s\x00%q", a.GetNow(), a.GetHost(), a.GetUrl())
 }
 
 // SignAgain adds the key's signature to a request to fetch pages again; none for the zero Key.

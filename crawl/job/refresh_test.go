@@ -15,7 +15,7 @@ func TestOnlyThePosterAsksForVisits(t *testing.T) {
 	_, other, _ := ed25519.GenerateKey(nil)
 	mine, theirs := NewKey(private), NewKey(other)
 	spec := &Spec{ID: NewID(), Poster: mine.ID(), Signature: []byte("x")}
-	a := &wire.Again{Host: "a.example", Url: []byte("http://a.example/"), AtS: 7, Now: true}
+	a := &wire.Again{Host: "a.example", Url: [][]byte{[]byte("http://a.example/")}, AtS: 7, Now: true}
 	if spec.Permits(a) || !new(Spec).Permits(a) {
 		t.Error("without a signature: only unsigned jobs")
 	}

@@ -176,30 +176,30 @@ func (o *Owner) Share(size int, neighbors []*wire.Shares) {
 	}
 }
 
-// Signals makes the visits of URLs earlier that a site states to have changed. Part of a step.
-func (o *Owner) Signals(m *wire.Signals) {
-	h := o.hosts.Find(m.GetHost())
-	for i := 0; h != nil && i < len(m.GetUrl()); i++ {
-		for _, hj := range h.Jobs {
-			o.scans.Signal(h, hj, string(m.GetUrl()[i]), ondisk.SignalIndexNow, m.GetAtS())
-		}
-	}
-}
-
-// Refresh makes a URL, or all pages of a host, due to be fetched again, and returns the number of
-// jobs for which it does so. Part of a step.
+// Refresh makes URLs, or all pages of a host, due to be fetched again, or earlier than planned if the
+// site states that they have changed. It returns the number of jobs for which it does so. Part of a
+// step.
 func (o *Owner) Refresh(a *wire.Again) (jobs int) {
 	h := o.hosts.Find(a.GetHost())
 	if h == nil {
 		return 0
 	}
 	for _, hj := range h.Jobs {
-		js := hj.State
-		switch {
-		case !o.jobs.Knows(js) || js.Refresh == 0 && !a.GetNow() || !js.Spec.Permits(a):
-		case len(a.GetUrl()) == 0 && o.scans.Host(h, js, a):
-			jobs++
-		case len(a.GetUrl()) > 0 && o.scans.URL(h, hj, link.Hash(js.ID, string(a.GetUrl())), a):
+		js, found := hj.State, false
+		if !a.GetIndexNow() && (!o.jobs.Knows(js) || js.Refresh == 0 && !a.GetNow() || !js.Spec.Permits(a)) {
+			continue
+		}
+		if len(a.GetUrl()) == 0 && !a.GetIndexNow() {
+			found = o.scans.Host(h, js, a)
+		}
+		for _, url := range a.GetUrl() {
+			if a.GetIndexNow() {
+				o.scans.Signal(h, hj, string(url), ondisk.SignalIndexNow, a.GetAtS())
+			} else {
+				found = o.scans.URL(h, hj, link.Hash(js.ID, string(url)), a) || found
+			}
+		}
+		if found {
 			jobs++
 		}
 	}

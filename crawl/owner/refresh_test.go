@@ -316,8 +316,8 @@ func TestRefreshOfARunningJob(t *testing.T) {
 	w.do(func(o *owner.Owner) {
 		at := uint32(w.now.Unix())
 		for want, list := range [][]*wire.Again{
-			{{Host: "c.example", Now: true}, {Host: "a.example", Url: []byte("http://a.example/none"), Now: true}, {Host: "b.example"}},
-			{{Host: "a.example", Url: []byte("http://a.example/05"), Now: true, AtS: at}, {Host: "b.example", Now: true, AtS: at}},
+			{{Host: "c.example", Now: true}, {Host: "a.example", Url: [][]byte{[]byte("http://a.example/none")}, Now: true}, {Host: "b.example"}},
+			{{Host: "a.example", Url: [][]byte{[]byte("http://a.example/05")}, Now: true, AtS: at}, {Host: "b.example", Now: true, AtS: at}},
 		} {
 			for _, a := range list {
 				if got := o.Refresh(a); got != want {
@@ -455,5 +455,82 @@ func TestABudgetFromTheFirstDay(t *testing.T) {
 	w.live(days)
 	if got := w.all(); got > 150*days {
 		t.Errorf("%d visits in the first %d days, want at most 1.5 times the budget", got, days)
+	}
+}
+
+// TestSignalsMakeVisitsEarlier lets a sitemap state the changes of pages: once they were right often
+// enough, a changed page is visited at once.
+func TestSignalsMakeVisitsEarlier(t *testing.T) {
+	const sitemap = "http://a.example/sitemap.xml"
+	for _, honest := range []bool{true, false} {
+		w := newChanging(t, "20d", nil)
+		every := 3.0 // days between two changes of a page
+		change := func(url string, day float64) int { return int(day/every + float64(pick(url, 100))/100) }
+		w.version = func(url string, day float64) int {
+			if url == sitemap || honest {
+				return change(url, day)
+			}
+			return 1
+		}
+		list := pages("a.example", 10)
+		w.answer = func(f *wire.Fetched) {
+			if string(f.GetUrl()) != sitemap || !f.GetAgain() {
+				return
+			}
+			f.Status, f.Outcome = 200, uint32(link.OutcomeOK)
+			for _, url := range list {
+				if n := float64(change(url, w.day())); n > 0 {
+					at := (n - float64(pick(url, 100))/100) * every
+					f.Changed, f.ChangedS = append(f.Changed, []byte(url)), append(f.ChangedS, uint32(epochStart.Unix()+int64(at*86400)))
+				}
+			}
+		}
+		w.post(1, list...)
+		m := links(w.id, 0, sitemap)
+		m.Kind = []byte{byte(link.KindSitemap)}
+		w.do(func(o *owner.Owner) { o.Links(m) })
+		w.live(200)
+		visits := 0
+		for _, url := range list {
+			visits += len(w.visits[url])
+		}
+		if usual := 10 * 200 / 19; honest != (visits > usual*3/2) || visits < usual-10 {
+			t.Errorf("honest %v: %d visits, %d without signals", honest, visits, usual)
+		}
+		if got := w.fate(list[0]).Again; honest != (got.Changes > 10) {
+			t.Errorf("honest %v: %+v", honest, got)
+		}
+	}
+}
+
+func TestIndexNowOnlyMovesVisits(t *testing.T) {
+	w := newChanging(t, "10d", nil)
+	w.post(1, pages("a.example", 3)...)
+	w.live(5)
+	notice := func(url string, at time.Time) {
+		w.do(func(o *owner.Owner) {
+			m := &wire.Again{Host: "a.example", Url: [][]byte{[]byte(url)}, AtS: uint32(at.Unix()), IndexNow: true}
+			if err := m.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			o.Refresh(m)
+		})
+	}
+	before := w.fate("http://a.example/01").Again.Next
+	notice("http://a.example/01", epochStart) // before the last visit
+	notice("http://a.example/01", w.now.Add(100*24*time.Hour))
+	if next := w.fate("http://a.example/01").Again.Next; !next.Equal(before) {
+		t.Errorf("a notice of another time moves the visit from %v to %v", before, next)
+	}
+	notice("http://a.example/01", w.now)
+	notice("http://a.example/none", w.now)
+	got := w.fate("http://a.example/01").Again
+	if !got.Next.Before(before) || got.Next.Before(w.now.Add(-time.Second)) || got.Why != "IndexNow of the site states a change" {
+		t.Errorf("after a notice: %+v, was due %v", got, before)
+	}
+	w.refresh("off")
+	w.live(100)
+	if w.all() > 0 {
+		t.Error("a notice visits pages of a job without a refresh")
 	}
 }

@@ -10,7 +10,7 @@ func init() {
 		"LinksReply.moved": MaxLinks, "LinksReply.busy": MaxLinks,
 		"Session.hosts": MaxHosts, "Session.held": MaxHeld,
 		"HostWork.robots": MaxOrigins, "HostWork.fetched": MaxFetched, "HostWork.addrs": MaxAddrs, "HostWork.returned": MaxFetched,
-		"Fetched.links": MaxPageLinks, "Fetched.changed": MaxChanged, "Fetched.changed_s": MaxChanged, "Signals.url": MaxChanged,
+		"Fetched.links": MaxPageLinks, "Fetched.changed": MaxChanged, "Fetched.changed_s": MaxChanged, "Again.url": MaxChanged,
 		"SessionReply.grants": MaxHosts, "SessionReply.revoked": MaxHeld + MaxHosts, "SessionReply.moved": MaxHeld + MaxHosts,
 		"SessionReply.refused": MaxHeld + MaxHosts, "SessionReply.not_renewed": MaxHeld + MaxHosts,
 		"Grant.addrs": MaxAddrs, "Grant.job_ids": MaxJobs, "Grant.url": MaxGrant, "Grant.job": MaxGrant,

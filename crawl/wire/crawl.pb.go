@@ -1622,11 +1622,12 @@ func (x *VouchReply) GetWorked() bool {
 // Again asks the owner of a host to fetch pages again; see job.Key.SignAgain.
 type Again struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`            // with the port unless it is the default
-	Url           []byte                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`              // canonical; empty: all pages of the host
-	AtS           uint32                 `protobuf:"fixed32,3,opt,name=at_s,json=atS,proto3" json:"at_s,omitempty"` // Unix time of the request: pages that were fetched later are not fetched
-	Now           bool                   `protobuf:"varint,4,opt,name=now,proto3" json:"now,omitempty"`             // at once, also of jobs without a refresh; else they take part in the job's budget
-	Consents      []*Consent             `protobuf:"bytes,5,rep,name=consents,proto3" json:"consents,omitempty"`    // by the posters of the jobs
+	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`                          // with the port unless it is the default
+	Url           [][]byte               `protobuf:"bytes,2,rep,name=url,proto3" json:"url,omitempty"`                            // canonical; none: all pages of the host
+	AtS           uint32                 `protobuf:"fixed32,3,opt,name=at_s,json=atS,proto3" json:"at_s,omitempty"`               // Unix time of the request: pages that were fetched later are not fetched
+	Now           bool                   `protobuf:"varint,4,opt,name=now,proto3" json:"now,omitempty"`                           // at once, also of jobs without a refresh; else they take part in the job's budget
+	Consents      []*Consent             `protobuf:"bytes,5,rep,name=consents,proto3" json:"consents,omitempty"`                  // by the posters of the jobs
+	IndexNow      bool                   `protobuf:"varint,6,opt,name=index_now,json=indexNow,proto3" json:"index_now,omitempty"` // the site states by IndexNow that the URLs have changed: their visits are only made earlier
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1668,7 +1669,7 @@ func (x *Again) GetHost() string {
 	return ""
 }
 
-func (x *Again) GetUrl() []byte {
+func (x *Again) GetUrl() [][]byte {
 	if x != nil {
 		return x.Url
 	}
@@ -1694,6 +1695,13 @@ func (x *Again) GetConsents() []*Consent {
 		return x.Consents
 	}
 	return nil
+}
+
+func (x *Again) GetIndexNow() bool {
+	if x != nil {
+		return x.IndexNow
+	}
+	return false
 }
 
 // Consent is the signature of a job key.
@@ -1749,67 +1757,6 @@ func (x *Consent) GetSignature() []byte {
 	return nil
 }
 
-// Signals states that URLs of a host have changed, by IndexNow.
-type Signals struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
-	Url           [][]byte               `protobuf:"bytes,2,rep,name=url,proto3" json:"url,omitempty"`              // canonical
-	AtS           uint32                 `protobuf:"fixed32,3,opt,name=at_s,json=atS,proto3" json:"at_s,omitempty"` // Unix time
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Signals) Reset() {
-	*x = Signals{}
-	mi := &file_crawl_proto_msgTypes[20]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Signals) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Signals) ProtoMessage() {}
-
-func (x *Signals) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[20]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Signals.ProtoReflect.Descriptor instead.
-func (*Signals) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{20}
-}
-
-func (x *Signals) GetHost() string {
-	if x != nil {
-		return x.Host
-	}
-	return ""
-}
-
-func (x *Signals) GetUrl() [][]byte {
-	if x != nil {
-		return x.Url
-	}
-	return nil
-}
-
-func (x *Signals) GetAtS() uint32 {
-	if x != nil {
-		return x.AtS
-	}
-	return 0
-}
-
 // Shares is what a neighbor needs to know of the jobs whose pages are fetched again by a budget. Columns; the request is empty.
 type Shares struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1822,7 +1769,7 @@ type Shares struct {
 
 func (x *Shares) Reset() {
 	*x = Shares{}
-	mi := &file_crawl_proto_msgTypes[21]
+	mi := &file_crawl_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1834,7 +1781,7 @@ func (x *Shares) String() string {
 func (*Shares) ProtoMessage() {}
 
 func (x *Shares) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[21]
+	mi := &file_crawl_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1847,7 +1794,7 @@ func (x *Shares) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shares.ProtoReflect.Descriptor instead.
 func (*Shares) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{21}
+	return file_crawl_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Shares) GetJobIds() [][]byte {
@@ -1880,7 +1827,7 @@ type AgainReply struct {
 
 func (x *AgainReply) Reset() {
 	*x = AgainReply{}
-	mi := &file_crawl_proto_msgTypes[22]
+	mi := &file_crawl_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1892,7 +1839,7 @@ func (x *AgainReply) String() string {
 func (*AgainReply) ProtoMessage() {}
 
 func (x *AgainReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[22]
+	mi := &file_crawl_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1905,7 +1852,7 @@ func (x *AgainReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgainReply.ProtoReflect.Descriptor instead.
 func (*AgainReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{22}
+	return file_crawl_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AgainReply) GetJobs() uint32 {
@@ -1929,7 +1876,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_crawl_proto_msgTypes[23]
+	mi := &file_crawl_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1941,7 +1888,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[23]
+	mi := &file_crawl_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1954,7 +1901,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{23}
+	return file_crawl_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Probe) GetHost() string {
@@ -2005,7 +1952,7 @@ type ProbeReply struct {
 
 func (x *ProbeReply) Reset() {
 	*x = ProbeReply{}
-	mi := &file_crawl_proto_msgTypes[24]
+	mi := &file_crawl_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2017,7 +1964,7 @@ func (x *ProbeReply) String() string {
 func (*ProbeReply) ProtoMessage() {}
 
 func (x *ProbeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[24]
+	mi := &file_crawl_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2030,7 +1977,7 @@ func (x *ProbeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeReply.ProtoReflect.Descriptor instead.
 func (*ProbeReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{24}
+	return file_crawl_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ProbeReply) GetRttUs() int64 {
@@ -2100,7 +2047,7 @@ type JobSpec struct {
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_crawl_proto_msgTypes[25]
+	mi := &file_crawl_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2112,7 +2059,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[25]
+	mi := &file_crawl_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2125,7 +2072,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{25}
+	return file_crawl_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *JobSpec) GetId() []byte {
@@ -2304,7 +2251,7 @@ type TrapRules struct {
 
 func (x *TrapRules) Reset() {
 	*x = TrapRules{}
-	mi := &file_crawl_proto_msgTypes[26]
+	mi := &file_crawl_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2316,7 +2263,7 @@ func (x *TrapRules) String() string {
 func (*TrapRules) ProtoMessage() {}
 
 func (x *TrapRules) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[26]
+	mi := &file_crawl_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2329,7 +2276,7 @@ func (x *TrapRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrapRules.ProtoReflect.Descriptor instead.
 func (*TrapRules) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{26}
+	return file_crawl_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *TrapRules) GetPattern() uint32 {
@@ -2385,7 +2332,7 @@ type HostDepth struct {
 
 func (x *HostDepth) Reset() {
 	*x = HostDepth{}
-	mi := &file_crawl_proto_msgTypes[27]
+	mi := &file_crawl_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2397,7 +2344,7 @@ func (x *HostDepth) String() string {
 func (*HostDepth) ProtoMessage() {}
 
 func (x *HostDepth) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[27]
+	mi := &file_crawl_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2410,7 +2357,7 @@ func (x *HostDepth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostDepth.ProtoReflect.Descriptor instead.
 func (*HostDepth) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{27}
+	return file_crawl_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *HostDepth) GetHost() string {
@@ -2444,7 +2391,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_crawl_proto_msgTypes[28]
+	mi := &file_crawl_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2456,7 +2403,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[28]
+	mi := &file_crawl_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2469,7 +2416,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{28}
+	return file_crawl_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Job) GetSpec() *JobSpec {
@@ -2549,7 +2496,7 @@ type JobRequest struct {
 
 func (x *JobRequest) Reset() {
 	*x = JobRequest{}
-	mi := &file_crawl_proto_msgTypes[29]
+	mi := &file_crawl_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2561,7 +2508,7 @@ func (x *JobRequest) String() string {
 func (*JobRequest) ProtoMessage() {}
 
 func (x *JobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[29]
+	mi := &file_crawl_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2574,7 +2521,7 @@ func (x *JobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRequest.ProtoReflect.Descriptor instead.
 func (*JobRequest) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{29}
+	return file_crawl_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *JobRequest) GetId() []byte {
@@ -2668,7 +2615,7 @@ type JobStanding struct {
 
 func (x *JobStanding) Reset() {
 	*x = JobStanding{}
-	mi := &file_crawl_proto_msgTypes[30]
+	mi := &file_crawl_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2680,7 +2627,7 @@ func (x *JobStanding) String() string {
 func (*JobStanding) ProtoMessage() {}
 
 func (x *JobStanding) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[30]
+	mi := &file_crawl_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2693,7 +2640,7 @@ func (x *JobStanding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStanding.ProtoReflect.Descriptor instead.
 func (*JobStanding) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{30}
+	return file_crawl_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *JobStanding) GetId() []byte {
@@ -2750,7 +2697,7 @@ type Draw struct {
 
 func (x *Draw) Reset() {
 	*x = Draw{}
-	mi := &file_crawl_proto_msgTypes[31]
+	mi := &file_crawl_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2762,7 +2709,7 @@ func (x *Draw) String() string {
 func (*Draw) ProtoMessage() {}
 
 func (x *Draw) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[31]
+	mi := &file_crawl_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2775,7 +2722,7 @@ func (x *Draw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Draw.ProtoReflect.Descriptor instead.
 func (*Draw) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{31}
+	return file_crawl_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Draw) GetPages() uint64 {
@@ -2858,7 +2805,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_crawl_proto_msgTypes[32]
+	mi := &file_crawl_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2870,7 +2817,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[32]
+	mi := &file_crawl_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2883,7 +2830,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{32}
+	return file_crawl_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Account) GetPeer() []byte {
@@ -2956,7 +2903,7 @@ type JobReply struct {
 
 func (x *JobReply) Reset() {
 	*x = JobReply{}
-	mi := &file_crawl_proto_msgTypes[33]
+	mi := &file_crawl_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2968,7 +2915,7 @@ func (x *JobReply) String() string {
 func (*JobReply) ProtoMessage() {}
 
 func (x *JobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[33]
+	mi := &file_crawl_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2981,7 +2928,7 @@ func (x *JobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobReply.ProtoReflect.Descriptor instead.
 func (*JobReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{33}
+	return file_crawl_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *JobReply) GetJobs() []*Job {
@@ -3176,20 +3123,17 @@ const file_crawl_proto_rawDesc = "" +
 	"\x04host\x18\x02 \x01(\tR\x04host\"$\n" +
 	"\n" +
 	"VouchReply\x12\x16\n" +
-	"\x06worked\x18\x01 \x01(\bR\x06worked\"\x86\x01\n" +
+	"\x06worked\x18\x01 \x01(\bR\x06worked\"\xa3\x01\n" +
 	"\x05Again\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x10\n" +
-	"\x03url\x18\x02 \x01(\fR\x03url\x12\x11\n" +
+	"\x03url\x18\x02 \x03(\fR\x03url\x12\x11\n" +
 	"\x04at_s\x18\x03 \x01(\aR\x03atS\x12\x10\n" +
 	"\x03now\x18\x04 \x01(\bR\x03now\x122\n" +
-	"\bconsents\x18\x05 \x03(\v2\x16.apoidea.crawl.ConsentR\bconsents\"?\n" +
+	"\bconsents\x18\x05 \x03(\v2\x16.apoidea.crawl.ConsentR\bconsents\x12\x1b\n" +
+	"\tindex_now\x18\x06 \x01(\bR\bindexNow\"?\n" +
 	"\aConsent\x12\x16\n" +
 	"\x06poster\x18\x01 \x01(\fR\x06poster\x12\x1c\n" +
-	"\tsignature\x18\x02 \x01(\fR\tsignature\"B\n" +
-	"\aSignals\x12\x12\n" +
-	"\x04host\x18\x01 \x01(\tR\x04host\x12\x10\n" +
-	"\x03url\x18\x02 \x03(\fR\x03url\x12\x11\n" +
-	"\x04at_s\x18\x03 \x01(\aR\x03atS\"]\n" +
+	"\tsignature\x18\x02 \x01(\fR\tsignature\"]\n" +
 	"\x06Shares\x12\x17\n" +
 	"\ajob_ids\x18\x01 \x03(\fR\x06jobIds\x12 \n" +
 	"\tthreshold\x18\x02 \x03(\x01B\x02\x10\x01R\tthreshold\x12\x18\n" +
@@ -3334,7 +3278,7 @@ func file_crawl_proto_rawDescGZIP() []byte {
 	return file_crawl_proto_rawDescData
 }
 
-var file_crawl_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_crawl_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_crawl_proto_goTypes = []any{
 	(*Epoch)(nil),        // 0: apoidea.crawl.Epoch
 	(*Source)(nil),       // 1: apoidea.crawl.Source
@@ -3356,20 +3300,19 @@ var file_crawl_proto_goTypes = []any{
 	(*VouchReply)(nil),   // 17: apoidea.crawl.VouchReply
 	(*Again)(nil),        // 18: apoidea.crawl.Again
 	(*Consent)(nil),      // 19: apoidea.crawl.Consent
-	(*Signals)(nil),      // 20: apoidea.crawl.Signals
-	(*Shares)(nil),       // 21: apoidea.crawl.Shares
-	(*AgainReply)(nil),   // 22: apoidea.crawl.AgainReply
-	(*Probe)(nil),        // 23: apoidea.crawl.Probe
-	(*ProbeReply)(nil),   // 24: apoidea.crawl.ProbeReply
-	(*JobSpec)(nil),      // 25: apoidea.crawl.JobSpec
-	(*TrapRules)(nil),    // 26: apoidea.crawl.TrapRules
-	(*HostDepth)(nil),    // 27: apoidea.crawl.HostDepth
-	(*Job)(nil),          // 28: apoidea.crawl.Job
-	(*JobRequest)(nil),   // 29: apoidea.crawl.JobRequest
-	(*JobStanding)(nil),  // 30: apoidea.crawl.JobStanding
-	(*Draw)(nil),         // 31: apoidea.crawl.Draw
-	(*Account)(nil),      // 32: apoidea.crawl.Account
-	(*JobReply)(nil),     // 33: apoidea.crawl.JobReply
+	(*Shares)(nil),       // 20: apoidea.crawl.Shares
+	(*AgainReply)(nil),   // 21: apoidea.crawl.AgainReply
+	(*Probe)(nil),        // 22: apoidea.crawl.Probe
+	(*ProbeReply)(nil),   // 23: apoidea.crawl.ProbeReply
+	(*JobSpec)(nil),      // 24: apoidea.crawl.JobSpec
+	(*TrapRules)(nil),    // 25: apoidea.crawl.TrapRules
+	(*HostDepth)(nil),    // 26: apoidea.crawl.HostDepth
+	(*Job)(nil),          // 27: apoidea.crawl.Job
+	(*JobRequest)(nil),   // 28: apoidea.crawl.JobRequest
+	(*JobStanding)(nil),  // 29: apoidea.crawl.JobStanding
+	(*Draw)(nil),         // 30: apoidea.crawl.Draw
+	(*Account)(nil),      // 31: apoidea.crawl.Account
+	(*JobReply)(nil),     // 32: apoidea.crawl.JobReply
 }
 var file_crawl_proto_depIdxs = []int32{
 	1,  // 0: apoidea.crawl.Links.sources:type_name -> apoidea.crawl.Source
@@ -3386,14 +3329,14 @@ var file_crawl_proto_depIdxs = []int32{
 	12, // 11: apoidea.crawl.Grant.revisits:type_name -> apoidea.crawl.Revisit
 	0,  // 12: apoidea.crawl.LeaseNote.epoch:type_name -> apoidea.crawl.Epoch
 	19, // 13: apoidea.crawl.Again.consents:type_name -> apoidea.crawl.Consent
-	27, // 14: apoidea.crawl.JobSpec.host_depths:type_name -> apoidea.crawl.HostDepth
-	26, // 15: apoidea.crawl.JobSpec.trap_rules:type_name -> apoidea.crawl.TrapRules
-	25, // 16: apoidea.crawl.Job.spec:type_name -> apoidea.crawl.JobSpec
-	32, // 17: apoidea.crawl.Job.accounts:type_name -> apoidea.crawl.Account
-	25, // 18: apoidea.crawl.JobRequest.post:type_name -> apoidea.crawl.JobSpec
-	31, // 19: apoidea.crawl.JobRequest.draw:type_name -> apoidea.crawl.Draw
-	28, // 20: apoidea.crawl.JobReply.jobs:type_name -> apoidea.crawl.Job
-	30, // 21: apoidea.crawl.JobReply.standings:type_name -> apoidea.crawl.JobStanding
+	26, // 14: apoidea.crawl.JobSpec.host_depths:type_name -> apoidea.crawl.HostDepth
+	25, // 15: apoidea.crawl.JobSpec.trap_rules:type_name -> apoidea.crawl.TrapRules
+	24, // 16: apoidea.crawl.Job.spec:type_name -> apoidea.crawl.JobSpec
+	31, // 17: apoidea.crawl.Job.accounts:type_name -> apoidea.crawl.Account
+	24, // 18: apoidea.crawl.JobRequest.post:type_name -> apoidea.crawl.JobSpec
+	30, // 19: apoidea.crawl.JobRequest.draw:type_name -> apoidea.crawl.Draw
+	27, // 20: apoidea.crawl.JobReply.jobs:type_name -> apoidea.crawl.Job
+	29, // 21: apoidea.crawl.JobReply.standings:type_name -> apoidea.crawl.JobStanding
 	22, // [22:22] is the sub-list for method output_type
 	22, // [22:22] is the sub-list for method input_type
 	22, // [22:22] is the sub-list for extension type_name
@@ -3412,7 +3355,7 @@ func file_crawl_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crawl_proto_rawDesc), len(file_crawl_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   34,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

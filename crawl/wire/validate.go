@@ -183,11 +183,13 @@ func (m *Offer) Validate() error {
 
 // Validate returns an error if a limit is exceeded.
 func (m *Again) Validate() error {
-	if err := host(m.GetHost()); err != nil {
+	if err := errors.Join(host(m.GetHost()), urls(m.GetUrl())); err != nil {
 		return fmt.Errorf("again: %w", err)
 	}
-	if len(m.GetUrl()) > link.MaxURL || len(m.GetUrl()) > 0 && link.Host(string(m.GetUrl())) != m.GetHost() {
-		return fmt.Errorf("again: URL of %d bytes is not of host %.260q", len(m.GetUrl()), m.GetHost())
+	for _, url := range m.GetUrl() {
+		if link.Host(string(url)) != m.GetHost() {
+			return fmt.Errorf("again: %.200q is not of host %.260q", url, m.GetHost())
+		}
 	}
 	for _, c := range m.GetConsents() {
 		if len(c.GetPoster()) > MaxPeer || len(c.GetSignature()) > MaxSignature {
@@ -206,14 +208,6 @@ func (m *Shares) Validate() error {
 		if len(id) != JobIDSize {
 			return fmt.Errorf("shares: job ID of %d bytes", len(id))
 		}
-	}
-	return nil
-}
-
-// Validate returns an error if a limit is exceeded.
-func (m *Signals) Validate() error {
-	if err := errors.Join(host(m.GetHost()), urls(m.GetUrl())); err != nil {
-		return fmt.Errorf("signals: %w", err)
 	}
 	return nil
 }

@@ -25,7 +25,6 @@ const (
 	tagVouch   = 'V'
 	tagAgain   = 'A'
 	tagShares  = 'H'
-	tagSignals = 'I'
 	tagOffer   = 'O' // to workers
 )
 
@@ -46,8 +45,6 @@ var (
 	againMethod = rpc.Method[*wire.Again, *wire.AgainReply]{Service: rpc.ServiceOwner, Tag: tagAgain}
 	// sharesMethod asks a neighbor for its part of the visits of jobs.
 	sharesMethod = rpc.Method[*wire.Shares, *wire.Shares]{Service: rpc.ServiceOwner, Tag: tagShares, Within: 5 * time.Second}
-	// signalsMethod states to the owner of a host that pages have changed.
-	signalsMethod = rpc.Method[*wire.Signals, *wire.AgainReply]{Service: rpc.ServiceOwner, Tag: tagSignals}
 	// OfferMethod offers hosts to a worker.
 	OfferMethod = rpc.Method[*wire.Offer, *wire.OfferReply]{
 		Service: rpc.ServiceWorker, Tag: tagOffer, Within: offerTimeout,
@@ -89,16 +86,10 @@ func (w *Owners) Service() rpc.Service {
 				}
 			}),
 		SessionMethod.Handle(rpc.Anyone("job is known; outcomes: caller has or had the host, or is a neighbor; requests: host was offered to the caller, or it is a neighbor; host state: caller holds the lease"), w.Session),
-		againMethod.Handle(rpc.Anyone("this peer owns the host; the posters of the jobs have signed the request, in the last ten minutes"), w.again),
+		againMethod.Handle(rpc.Anyone("this peer owns the host; the posters of the jobs have signed the request, in the last ten minutes; an IndexNow notice: the caller is a member"), w.again),
 		sharesMethod.Handle(rpc.Members("nothing"), func(ctx context.Context, _ peer.ID, _ *wire.Shares) (m *wire.Shares, err error) {
 			err = w.Look(ctx, func(o *owner.Owner) { m = o.Shares() })
 			return m, err
-		}),
-		signalsMethod.Handle(rpc.Members("this peer owns the host; the caller has checked the site's key"), func(ctx context.Context, _ peer.ID, m *wire.Signals) (*wire.AgainReply, error) {
-			if err := w.Serves(m.GetHost()); err != nil {
-				return nil, err
-			}
-			return &wire.AgainReply{}, w.Do(ctx, func(o *owner.Owner) { o.Signals(m) })
 		}),
 		VouchMethod.Handle(rpc.Members("this peer owns the host"), w.vouch),
 	)
@@ -147,15 +138,12 @@ func (w *Owners) again(ctx context.Context, _ peer.ID, m *wire.Again) (*wire.Aga
 	if age := w.deps.Now().Sub(time.Unix(int64(m.GetAtS()), 0)); age.Abs() > againWithin {
 		return nil, rpc.Refuse("the request was signed %v ago: check the clocks of this peer and of the host's owner", age.Round(time.Second))
 	}
+	if m.GetIndexNow() && !rpc.OfMember(ctx) {
+		return nil, rpc.Busy("the caller is not known to be a member, which has checked the site's key")
+	}
 	jobs := 0
 	err := w.Do(ctx, func(o *owner.Owner) { jobs = o.Refresh(m) })
 	return &wire.AgainReply{Jobs: uint32(jobs)}, err //nolint:gosec // few
-}
-
-// Signal states to the owner of a host that pages have changed.
-func (w *Owners) Signal(ctx context.Context, m *wire.Signals) error {
-	_, err := signalsMethod.CallOwner(ctx, w.deps.Router, ring.HostKey(m.GetHost()), m)
-	return err
 }
 
 // RunShares exchanges the thresholds and shares of jobs that are fetched again with the neighbors,

@@ -474,7 +474,9 @@ func (p *Poster) Refresh(ctx context.Context, target string, now bool) (*control
 	}
 	m := &wire.Again{Host: link.Host(canonical), AtS: uint32(time.Now().Unix()), Now: now} //nolint:gosec // until 2106
 	if url == target {
-		m.Url = []byte(canonical)
+		m.Url = [][]byte{[]byte(canonical)}
+	} else {
+		canonical = ""
 	}
 	reg := &p.deps.Registry.deps
 	reg.Key.SignAgain(m)
@@ -485,7 +487,7 @@ func (p *Poster) Refresh(ctx context.Context, target string, now bool) (*control
 	if err != nil {
 		return nil, err
 	}
-	r := &control.Refresh{Host: m.GetHost(), URL: string(m.GetUrl()), Jobs: jobs, Text: "visited again in its turn, within the budget of the job"}
+	r := &control.Refresh{Host: m.GetHost(), URL: canonical, Jobs: jobs, Text: "visited again in its turn, within the budget of the job"}
 	switch {
 	case jobs == 0 && now:
 		r.Text = "nothing to visit: no job that this peer's key may change has fetched it (apoidea job keys)"

@@ -20,12 +20,12 @@ import (
 // and key, or POST with a JSON list. The site proves itself by a file with the key.
 type indexNow struct {
 	get    Get
-	signal func(ctx context.Context, m *wire.Signals) error // sends notices to the owner of the host
-	proofs *loop.Paces                                      // one for all
+	signal func(ctx context.Context, m *wire.Again) error // sends notices to the owner of the host
+	proofs *loop.Paces                                    // one for all
 }
 
 // newIndexNow returns the handler.
-func newIndexNow(get Get, signal func(ctx context.Context, m *wire.Signals) error) *indexNow {
+func newIndexNow(get Get, signal func(ctx context.Context, m *wire.Again) error) *indexNow {
 	return &indexNow{get: get, signal: signal, proofs: loop.NewPaces(noticesPerSecond, noticesAtOnce, loop.MaxPeers)}
 }
 
@@ -72,7 +72,7 @@ func (n *indexNow) take(ctx context.Context, ask *notice) (status int, err error
 	if !keyForm.MatchString(ask.Key) || len(ask.URLs) == 0 || len(ask.URLs) > wire.MaxChanged {
 		return http.StatusBadRequest, fmt.Errorf("want a key of 8 to 128 letters, digits and hyphens, and 1 to %d URLs, not %d", wire.MaxChanged, len(ask.URLs))
 	}
-	m := &wire.Signals{AtS: uint32(time.Now().Unix())} //nolint:gosec // until 2106
+	m := &wire.Again{IndexNow: true, AtS: uint32(time.Now().Unix())} //nolint:gosec // until 2106
 	for _, raw := range ask.URLs {
 		url, err := link.Canonical(raw)
 		host := link.Host(url)

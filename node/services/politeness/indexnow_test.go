@@ -15,14 +15,14 @@ import (
 
 func TestIndexNow(t *testing.T) {
 	files := map[string]string{"https://a.example/abcd1234.txt": "abcd1234\n", "https://a.example/docs/key.txt": "abcd1234", "https://a.example/wrong123.txt": "other"}
-	var got []*wire.Signals
+	var got []*wire.Again
 	n := newIndexNow(func(_ context.Context, req *fetch.Request) (*fetch.Response, error) {
 		text, ok := files[req.URL]
 		if !ok {
 			return nil, errors.New("no answer")
 		}
 		return &fetch.Response{Status: 200, Body: []byte(text)}, nil
-	}, func(_ context.Context, m *wire.Signals) error {
+	}, func(_ context.Context, m *wire.Again) error {
 		got = append(got, m)
 		return m.Validate()
 	})

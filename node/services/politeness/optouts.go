@@ -59,7 +59,7 @@ type OptOutsDeps struct {
 	Spawn   func(fn func(ctx context.Context))
 	Contact string // displayed on the form
 	// Signal sends notices of changed pages to the owner of their host.
-	Signal func(ctx context.Context, m *crawlwire.Signals) error
+	Signal func(ctx context.Context, m *crawlwire.Again) error
 	Log    *slog.Logger // reports failed notifications
 }
 
