@@ -7,7 +7,7 @@
 #   scripts/typed.sh [--long] [PAGE]...     --long runs what takes minutes, too
 . "$(dirname "$0")/lib.sh"
 
-pages=(README.md CONTRIBUTING.md docs/README.md docs/volunteer.md docs/researcher.md docs/operator.md docs/archivist.md docs/results.md docs/repair.md docs/metrics.md docs/webmaster.md)
+pages=(README.md CONTRIBUTING.md docs/README.md docs/volunteer.md docs/researcher.md docs/operator.md docs/archivist.md docs/results.md docs/refresh.md docs/repair.md docs/metrics.md docs/webmaster.md)
 
 # Not run: a pattern (extended regular expression) of the line, and why; "long:" is run with --long.
 not_run='

@@ -47,6 +47,8 @@ func newMergeWorld(t *testing.T, seed uint64) *mergeWorld {
 		m.Seeds, m.Scope = seeds, scope
 		w.ids = append(w.ids, w.jobs.add(t, m))
 	}
+	w.jobs[w.ids[1]].refresh, _ = job.ParseRefresh("100/day")
+	w.jobs[w.ids[2]].refresh, _ = job.ParseRefresh("1m")
 	return w
 }
 
@@ -81,6 +83,9 @@ func (w *mergeWorld) happens(s *scene) {
 		if link.Outcome(got.GetOutcome()).Fetched() && w.rng.IntN(3) > 0 {
 			got.RecordId = fmt.Appendf(nil, "%016x", w.rng.Uint64())
 			got.Links = append(got.Links, []byte(w.anyURL()), fmt.Appendf(nil, "http://other%d.example/", w.rng.IntN(9)))
+		}
+		if link.Outcome(got.GetOutcome()).Fetched() && w.rng.IntN(2) == 0 {
+			got.Again, got.Content, got.Digest = true, w.rng.Uint64N(3), fmt.Appendf(nil, "%032x", w.rng.IntN(3))
 		}
 		s.tell("w", name, &wire.Epoch{}, got)
 	case 5:

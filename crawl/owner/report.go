@@ -242,9 +242,12 @@ func (oc *outcomes) again(h *hosts.Host, hj *hosts.Job, had, got *ondisk.Final, 
 	if ondisk.Knows(got.Outcome) <= ondisk.Knows(had.Outcome) {
 		return
 	}
-	got.Depth, got.Hops, got.Kind, got.Tries, got.Via = had.Depth, had.Hops, had.Kind, had.Tries, had.Via
-	js := hj.State
-	hj.Correct(link.Hash(js.ID, got.URL), had, got)
+	got.Depth, got.Hops, got.Kind, got.Tries, got.Via, got.Revisit = had.Depth, had.Hops, had.Kind, had.Tries, had.Via, had.Revisit
+	js, hash := hj.State, link.Hash(hj.State.ID, got.URL)
+	if got.Revisit.Due == 0 {
+		got.Revisit.Due = oc.jobs.Due(hj, hash, got, fresh.Unchanged)
+	}
+	hj.Correct(hash, had, got)
 	if js.State != job.StateCanceled {
 		oc.emitter.Emit(h, js, got, f, went)
 	}

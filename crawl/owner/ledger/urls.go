@@ -205,12 +205,8 @@ func (a *Account) Visits(fn func(due uint32, hash uint64) (more bool)) (next int
 // Passed continues the next walk at a due time in ms: all earlier visits are out.
 func (a *Account) Passed(next int64) { a.marks.visit = next }
 
-// Correct replaces the outcome of a done URL. Its schedule is unchanged, unless the new outcome has
-// one.
+// Correct replaces the outcome of a done URL, and its schedule.
 func (a *Account) Correct(hash uint64, had, got *ondisk.Final) {
-	if got.Revisit == (ondisk.Revisit{}) {
-		got.Revisit = had.Revisit
-	}
 	a.finish(hash, had, got)
 	a.both(func(c *ondisk.Counters) {
 		c.Count(had, -1)
