@@ -65,7 +65,7 @@ func decodeOptOut(b []byte) (*OptOut, error) {
 
 // OptOut returns the opt-out that covers a host, nil if there is none.
 func (s *Store) OptOut(host string) (*OptOut, error) {
-	name, d := Name(host), Of(host)
+	name, d := job.HostName(host), Of(host)
 	pos := posOf(d)
 	for {
 		o, err := s.optOut(pos, name)
@@ -91,7 +91,7 @@ func (s *Store) optOut(pos ring.Pos, name string) (*OptOut, error) {
 // SetOptOut records that a domain has opted out, or has withdrawn its opt-out. Changed reports
 // whether that is a change.
 func (s *Store) SetOptOut(now time.Time, name string, on bool) (changed bool, wait func() error, err error) {
-	if name == "" || len(name) > maxHost || Name(name) != name {
+	if name == "" || len(name) > maxHost || job.HostName(name) != name {
 		return false, kv.OnDisk, fmt.Errorf("%w: %.80q is not a domain", ErrRecord, name)
 	}
 	pos := posOf(Of(name))

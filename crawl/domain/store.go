@@ -152,7 +152,7 @@ func (s *Store) Admit(id job.ID, hosts []string) (verdicts []Verdict, wait func(
 			fresh[string(key)] = append([]byte{format}, host...)
 			k := countKey{posOf(Of(host)), id}
 			if added[k]++; HasPort(host) {
-				ports[portKey{k, Name(host)}]++
+				ports[portKey{k, job.HostName(host)}]++
 			}
 		}
 		verdicts = append(verdicts, v)
@@ -206,7 +206,7 @@ func (s *Store) judge(id job.ID, host string, fresh map[string][]byte, added map
 	if s.hosts > 0 && n+added[k] >= s.hosts {
 		return Crowded, nil, nil
 	}
-	if full, err := s.portsFull(portKey{k, Name(host)}, host, ports); err != nil || full {
+	if full, err := s.portsFull(portKey{k, job.HostName(host)}, host, ports); err != nil || full {
 		return Ported, nil, err
 	}
 	return Admitted, key, nil
@@ -221,7 +221,7 @@ func (s *Store) portsFull(k portKey, host string, added map[portKey]int) (bool, 
 	if !ok {
 		prefix := prefixOf(k.pos, kindAdmitted, k.id[:]...)
 		if err := s.records.Scan(prefix, kv.PrefixEnd(prefix), func(_, value []byte) bool {
-			if len(value) > 1 && HasPort(string(value[1:])) && Name(string(value[1:])) == k.name {
+			if len(value) > 1 && HasPort(string(value[1:])) && job.HostName(string(value[1:])) == k.name {
 				n++
 			}
 			return n < MaxPorts
@@ -269,7 +269,7 @@ func (s *Store) set(values map[string][]byte) (wait func() error, err error) {
 // the name itself if it is a suffix or an address. The port is ignored. The result is a substring
 // of host.
 func Of(host string) string {
-	name := Name(host)
+	name := job.HostName(host)
 	if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
 		return name
 	}
@@ -279,16 +279,8 @@ func Of(host string) string {
 	return name
 }
 
-// Name returns a host without its port.
-func Name(host string) string {
-	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
-		return host[:i]
-	}
-	return host
-}
-
 // HasPort reports whether a host has a port other than its scheme's default.
-func HasPort(host string) bool { return len(Name(host)) < len(host) }
+func HasPort(host string) bool { return len(job.HostName(host)) < len(host) }
 
 // Plain reports whether a host needs no admission: it is its registrable domain itself, or www
 // below it, at the scheme's default port. At most two such hosts exist, so they cannot form a trap,
@@ -300,6 +292,6 @@ func Plain(host string) bool {
 
 // Covers reports whether a host is a domain or below it.
 func Covers(domain, host string) bool {
-	rest, ok := strings.CutSuffix(Name(host), domain)
+	rest, ok := strings.CutSuffix(job.HostName(host), domain)
 	return ok && (rest == "" || rest[len(rest)-1] == '.')
 }

@@ -326,7 +326,7 @@ func (s *Scope) Admits(host string) bool {
 	if _, ok := s.exact[host]; ok {
 		return true
 	}
-	name := stripPort(host)
+	name := HostName(host)
 	if len(name) != len(host) {
 		if _, ok := s.exact[name]; ok {
 			return true
@@ -345,8 +345,8 @@ func (s *Scope) Admits(host string) bool {
 	return false
 }
 
-// stripPort returns the host without its port.
-func stripPort(host string) string {
+// HostName returns a host without its port.
+func HostName(host string) string {
 	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
 		return host[:i]
 	}

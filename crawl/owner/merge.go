@@ -59,11 +59,11 @@ func (m *importer) admitRecord(r *ondisk.Host) error {
 // rejected by now: existing records of the host are still transferred, and nothing new is accepted.
 func isHost(scheme, name string) bool {
 	if domain.HasPort(name) {
-		port := strings.TrimPrefix(name, domain.Name(name)+":")
+		port := strings.TrimPrefix(name, job.HostName(name)+":")
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
 			return false
 		}
-		name = domain.Name(name)
+		name = job.HostName(name)
 	}
 	canonical, err := link.Canonical(scheme + name + "/")
 	return err == nil && link.Host(canonical) == name

@@ -19,8 +19,13 @@ import (
 // request had no condition, though the page has a validator.
 func (oc *outcomes) revisited(h *hosts.Host, hj *hosts.Job, hash uint64, plain bool, had, got *ondisk.Final, f *wire.Fetched, went links.Ahead) {
 	at := min(got.FetchedMs, oc.Now)
-	if at > 0 && had.LastVisit() >= ondisk.Seconds(at) {
-		return // a repeated report
+	if at > 0 && had.LastVisit() >= ondisk.Seconds(at) { // a repeated report, or a visit within a second of the last
+		if had.Revisit.Due > 0 && had.Revisit.Due <= ondisk.Seconds(oc.Now) {
+			next := *had
+			next.Revisit.Due = oc.jobs.Due(hj, hash, had, fresh.Failed)
+			hj.Correct(hash, had, &next)
+		}
+		return
 	}
 	oc.health(h, had.URL, got, f)
 	next := *had

@@ -534,3 +534,18 @@ func TestIndexNowOnlyMovesVisits(t *testing.T) {
 		t.Error("a notice visits pages of a job without a refresh")
 	}
 }
+
+// TestTwoVisitsInASecond visits a page in the second of its last visit: it is visited later again.
+func TestTwoVisitsInASecond(t *testing.T) {
+	w := newChanging(t, "1d", nil)
+	w.post(1, pages("a.example", 1)...)
+	w.live(1.5)
+	w.answer = func(f *wire.Fetched) { f.FetchedMs = w.now.Add(-30 * time.Hour).UnixMilli() } // as if it was
+	w.live(1)
+	w.answer = nil
+	before := w.all()
+	w.live(3)
+	if w.all() < before+2 {
+		t.Errorf("%d visits in three days after one in the second of the last: %v", w.all()-before, w.visits)
+	}
+}

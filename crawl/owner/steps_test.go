@@ -1,6 +1,7 @@
 package owner_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -74,6 +75,39 @@ func TestWritesOfAStepAreBounded(t *testing.T) {
 	}
 	if last != wire.MaxLinks {
 		t.Errorf("%d URLs, want %d", last, wire.MaxLinks)
+	}
+}
+
+// TestGrantsOfAStepAreBounded asks for many URLs of many hosts in one message.
+func TestGrantsOfAStepAreBounded(t *testing.T) {
+	const hosts, urls = 30, 100
+	s := newScene(t, nil)
+	s.check = false
+	m := &wire.Session{Incarnation: 1}
+	for i := range hosts {
+		host := fmt.Sprintf("h%d.example", i)
+		m.Hosts = append(m.Hosts, &wire.HostWork{Host: host, Want: urls})
+		s.post(1, pages(host, urls)...)
+	}
+	s.placed(s.do(nil), "w")
+	var v *owner.Visit
+	granted, steps := int64(0), 0
+	for through := false; !through; steps++ {
+		s.do(func(o *owner.Owner) {
+			o.Within(func() bool { return true })
+			if v == nil {
+				v = o.Visit("w", m)
+			}
+			through = v.Go()
+		})
+		n := s.owner.Totals().URLsLeased
+		if n-granted > 512+urls {
+			t.Errorf("a step granted %d URLs", n-granted)
+		}
+		granted = n
+	}
+	if granted != hosts*urls || len(v.Reply().GetGrants()) != hosts || steps < 3 {
+		t.Errorf("%d URLs of %d hosts granted in %d steps", granted, len(v.Reply().GetGrants()), steps)
 	}
 }
 

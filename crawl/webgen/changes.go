@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"sort"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/placement/registry"
@@ -85,17 +83,6 @@ func (c *Changes) read(in io.Reader) error {
 	return nil
 }
 
-// start returns the Unix second at which the first window starts.
-func (c Changes) start() int64 {
-	start := int64(maxUnix)
-	for _, pages := range c {
-		for _, times := range pages {
-			start = min(start, times[0])
-		}
-	}
-	return start
-}
-
 // version returns the number of changes of a page until a time, and the time of the last one, or of
 // the start of the window.
 func (c Changes) version(host, number int, unix float64) (n int, last int64) {
@@ -116,18 +103,6 @@ type Served struct {
 	UnixS       float64   `json:"unix_s,omitempty"`  // time in the file of changes
 	Version     int       `json:"version,omitempty"` // number of changes of the page
 	Habit       string    `json:"habit,omitempty"`   // honest, lies, unasked or nonce
-}
-
-// requestLog writes lines of JSON.
-type requestLog struct {
-	mu  sync.Mutex // guards enc
-	enc *json.Encoder
-}
-
-func (l *requestLog) add(s *Served) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_ = l.enc.Encode(s) // the web is served without it
 }
 
 // Habit draws how a page that changes treats validators: those of 10 % (lies) stay the same, 5 %
@@ -209,22 +184,16 @@ func (r *request) conditional() bool { return r.etag != "" || !r.since.IsZero() 
 
 // logged adds a request to the log, if there is one.
 func (w *Web) logged(req *http.Request, r *request, resp *response) {
-	if w.log == nil {
+	if w.cfg.Log == nil {
 		return
 	}
-	w.log.add(&Served{
+	line, err := json.Marshal(&Served{
 		At: r.at, From: sourceOf(req.RemoteAddr), Host: req.Host, Path: r.url, Method: req.Method, Status: resp.status, Conditional: r.conditional(),
 		UnixS: resp.unix, Version: resp.version, Habit: resp.habit,
 	})
-}
-
-// changing makes the configuration that of a web of pages that change: plain pages only.
-func (c Config) changing() Config {
-	c.Hosts, c.Pareto = len(c.Changes), 0
-	c.PagesPerHost = len(slices.MaxFunc(c.Changes, func(a, b [][]int64) int { return len(a) - len(b) })) + 1
-	c.DuplicateShare, c.RedirectShare, c.ErrorShare, c.NofollowShare, c.NoindexShare, c.SitemapShare = 0, 0, 0, 0, 0, 0
-	if c.Speed <= 0 {
-		c.Speed = DefaultConfig().Speed
+	if err == nil {
+		w.logging.Lock()
+		defer w.logging.Unlock()
+		_, _ = w.cfg.Log.Write(append(line, '\n')) // the web is served without it
 	}
-	return c
 }

@@ -1,6 +1,7 @@
 package webgen
 
 import (
+	"cmp"
 	"io"
 	"time"
 )
@@ -60,9 +61,8 @@ type Config struct {
 	// default, negative: never 200.
 	FlakyFailures int
 
-	// Changes makes this a web of the pages of a file of changes. Page 0 of each host links them. Other
-	// shares than RobotsShare, and the numbers of hosts, pages and links, are ignored; [Web.Truth] is
-	// not valid.
+	// Changes makes this a web of plain pages that change; page 0 of each host links the others.
+	// [Web.Truth] is not valid for it.
 	Changes Changes
 	// Speed is the number of seconds of Changes that pass in a second.
 	Speed float64
@@ -101,30 +101,24 @@ const maxCount = 1<<31 - 1
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()
 	if c.Changes != nil {
-		c = c.changing()
+		c.Hosts, c.DuplicateShare, c.RedirectShare, c.ErrorShare, c.SitemapShare = len(c.Changes), 0, 0, 0, 0
 	}
-	if c.Hosts <= 0 {
-		c.Hosts = d.Hosts
+	if c.Speed <= 0 {
+		c.Speed = d.Speed
 	}
-	if c.PagesPerHost <= 0 {
-		c.PagesPerHost = d.PagesPerHost
-	}
-	c.Hosts, c.PagesPerHost = min(c.Hosts, maxCount), min(c.PagesPerHost, maxCount)
-	if c.Links <= 0 {
-		c.Links = d.Links
-	}
-	if c.PageBytes <= 0 {
-		c.PageBytes = d.PageBytes
-	}
-	if c.Domain == "" {
-		c.Domain = d.Domain
+	for _, f := range []struct {
+		count *int
+		usual int
+	}{{&c.Hosts, d.Hosts}, {&c.PagesPerHost, d.PagesPerHost}, {&c.Links, d.Links}, {&c.PageBytes, d.PageBytes}} {
+		if *f.count <= 0 {
+			*f.count = f.usual
+		}
 	}
 	if c.SlowLatency <= 0 {
 		c.SlowLatency = d.SlowLatency
 	}
-	if c.FlakyFailures == 0 {
-		c.FlakyFailures = d.FlakyFailures
-	}
+	c.Hosts, c.PagesPerHost = min(c.Hosts, maxCount), min(c.PagesPerHost, maxCount)
+	c.Domain, c.FlakyFailures = cmp.Or(c.Domain, d.Domain), cmp.Or(c.FlakyFailures, d.FlakyFailures)
 	c.FlakyFailures = max(c.FlakyFailures, 0)
 	return c
 }

@@ -11,10 +11,10 @@
 // page), so a web of a billion pages needs as much memory as one of ten. Only the audit has state,
 // and only for URLs that were requested.
 //
-// Guarantees: the same Config is the same web, everywhere and always. Package webtruth traverses the
-// generator itself, not the pages it serves, and returns the URLs that a correct crawler fetches.
-// The audit never reports an overlap that did not occur: a response counts as ended before its last
-// bytes are written. All methods are safe for concurrent use.
+// Guarantees: the same Config is the same web, everywhere and always. Package webtruth traverses
+// the generator itself, not the pages it serves, and returns the URLs that a correct crawler
+// fetches. The audit never reports an overlap that did not occur: a response counts as ended before
+// its last bytes are written. All methods are safe for concurrent use.
 //
 // The names end in .localhost, which is loopback by RFC 6761, section 6.3: this package sends
 // nothing to the outside.

@@ -1,10 +1,10 @@
 package webgen
 
 import (
-	"encoding/json"
 	"math"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -14,9 +14,10 @@ type Web struct {
 	words block
 	arity int // children of a page in the tree that keeps most pages reachable
 	audit *audit
-	log   *requestLog // nil: none
-	begun time.Time   // the start of Changes
-	start int64       // the same in their Unix seconds
+
+	begun   time.Time  // the start of Changes
+	start   int64      // the same in their Unix seconds
+	logging sync.Mutex // held while Log is written
 }
 
 // New returns the web of cfg. It starts nothing.
@@ -25,9 +26,11 @@ func New(cfg Config) *Web {
 	w := &Web{cfg: cfg, arity: min(8, cfg.Links)}
 	w.words = newBlock(rng(w.draw(saltWords, 0, 0)))
 	w.audit = newAudit(cfg.Hosts)
-	w.begun, w.start = time.Now(), cfg.Changes.start()
-	if cfg.Log != nil {
-		w.log = &requestLog{enc: json.NewEncoder(cfg.Log)}
+	w.begun, w.start = time.Now(), maxUnix
+	for _, pages := range cfg.Changes {
+		for _, times := range pages {
+			w.start = min(w.start, times[0])
+		}
 	}
 	return w
 }
@@ -130,8 +133,8 @@ func (w *Web) body(p place) place {
 	return p // the web is too small for an original
 }
 
-// Answer describes a page of a host for package webtruth: its URL at a port, "page", "redirect", "gone"
-// or "disallowed", the page whose body it has, and the pages that a crawler finds in it.
+// Answer describes a page of a host for package webtruth: its URL at a port, "page", "redirect",
+// "gone" or "disallowed", the page whose body it has, and the pages that a crawler finds in it.
 func (w *Web) Answer(host, page, port int) (url, kind string, body [2]int, links [][2]int) {
 	p := place{host, page}
 	url = string(w.appendURL(nil, p, portSuffix(port)))

@@ -2,6 +2,9 @@
 // by kind of record.
 //
 //	go run ./scripts/frontier [-urls 1000000] [-seed 1]
+//	go run ./scripts/frontier -steps [-urls 1000000]
+//
+// -steps measures the steps of an owner instead, while URLs are visited again.
 //
 // The URL store of a peer (crawl/owner/ledger) alone, on a database with a peer's settings, accepts
 // URLs of a ten-thousandth as many hosts. Half of them are pending, a quarter is fetched, and a
@@ -12,8 +15,8 @@
 // replica has one record per URL. Eight URLs of a host share the record of the page that led to
 // them.
 //
-// URLs are made of words, like those of shops and newspapers. Half of the pages have an ETag, half a
-// Last-Modified. Digests and record IDs are random and do not compress.
+// URLs are made of words, like those of shops and newspapers. Half of the pages have an ETag, half
+// a Last-Modified. Digests and record IDs are random and do not compress.
 package main
 
 import (
@@ -45,9 +48,14 @@ const (
 func main() {
 	urls := flag.Int("urls", 1_000_000, "number of URLs")
 	seed := flag.Uint64("seed", 1, "seed of all random draws")
+	stepping := flag.Bool("steps", false, "measure steps of an owner instead of sizes")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	table, err := sizes(ctx, *urls, *seed)
+	measure := func() (report.Table, error) { return sizes(ctx, *urls, *seed) }
+	if *stepping {
+		measure = func() (report.Table, error) { return steps(ctx, *urls) }
+	}
+	table, err := measure()
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "frontier:", err)
@@ -99,6 +107,10 @@ type books struct {
 type unseen struct{}
 
 func (unseen) Add(ondisk.SetID, uint64) error { return nil }
+
+func (unseen) Test(ondisk.SetID, uint64) (bool, error) { return false, nil }
+
+func (unseen) Drop(ondisk.SetID) {}
 
 // numbers are those of a host's pending records.
 type numbers uint64

@@ -27,7 +27,7 @@ type Step struct {
 	Room       func() bool // reports whether the step may continue; nil: always
 	dirty      []*Host
 	dirtyJobs  []*JobState
-	Wanted     int // URL requests to be served in the step
+	Wanted     int // URLs requested, to be granted at the end of the step
 	Ready      Ready
 }
 
@@ -134,7 +134,7 @@ func (s *Step) Within(room func() bool) { s.Room = room }
 // HasRoom reports whether the step may accept more input; always unless Owner.Within bounds it.
 // Between the inputs of a step.
 func (s *Step) HasRoom() bool {
-	return s.Room == nil || s.Wanted < wantsAtOnce && s.Buf.Len()+writesOfHost*max(len(s.dirty), s.Ledger.Len()) < writesAtOnce && s.Room()
+	return s.Room == nil || s.Wanted < wantedAtOnce && s.Buf.Len()+writesOfHost*max(len(s.dirty), s.Ledger.Len()) < writesAtOnce && s.Room()
 }
 
 // RestsUntil returns the time before which nothing of the host is fetched.
@@ -212,8 +212,9 @@ type Offer struct {
 // Limits of a step's input besides its time, give or take a piece, so that Commit takes a few
 // milliseconds at most as well.
 const (
-	// wantsAtOnce bounds the URL requests served in a step.
-	wantsAtOnce = 64
+	// wantedAtOnce bounds the URLs requested in a step: each that is fetched again costs a read of its
+	// entry at the end of the step.
+	wantedAtOnce = 512
 	// writesAtOnce bounds the writes of a step; a changed host needs about writesOfHost.
 	writesAtOnce = 2048
 	writesOfHost = 3

@@ -40,9 +40,12 @@ func (gr *Granter) Want(h *hosts.Host, n int, reply *Reply) {
 		return
 	}
 	gr.wants = append(gr.wants, w)
-	gr.Wanted = len(gr.wants)
-	h.Lease.Want = gr.Wanted
+	gr.Wanted += max(min(n, gr.Cfg.Window), requestURLs)
+	h.Lease.Want = len(gr.wants)
 }
+
+// requestURLs is the least number of URLs that a request counts for in the limit of a step.
+const requestURLs = 8
 
 // All serves the requests of the step. Everything before is flushed, since pending records are read
 // from the store.

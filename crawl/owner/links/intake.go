@@ -287,5 +287,5 @@ func PortsOf(host string) string {
 	if !domain.HasPort(host) {
 		return ""
 	}
-	return domain.Name(host) + ":"
+	return job.HostName(host) + ":"
 }

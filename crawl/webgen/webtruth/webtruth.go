@@ -1,5 +1,5 @@
-// Package webtruth computes the result of a correct crawl of a synthetic web, for tests. It traverses
-// the generator itself, not the pages that it serves.
+// Package webtruth computes the result of a correct crawl of a synthetic web, for tests. It
+// traverses the generator itself, not the pages that it serves.
 package webtruth
 
 import "slices"

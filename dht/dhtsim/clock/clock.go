@@ -1,7 +1,10 @@
 // Package clock is a virtual clock for simulations.
 package clock
 
-import "time"
+import (
+	"container/heap"
+	"time"
+)
 
 // Epoch is the start time of every simulation.
 var Epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -14,7 +17,7 @@ type Clock struct {
 
 	at    time.Duration // since Epoch
 	last  uint64
-	queue []event // a binary heap
+	queue queue
 }
 
 // event runs at its time; events at one time run in the order in which they were scheduled.
@@ -33,7 +36,7 @@ func (c *Clock) Elapsed() time.Duration { return c.at }
 // After schedules fn after a delay; a negative delay is zero.
 func (c *Clock) After(delay time.Duration, fn func()) {
 	c.last++
-	c.push(event{at: c.at + max(delay, 0), seq: c.last, run: fn})
+	heap.Push(&c.queue, &event{at: c.at + max(delay, 0), seq: c.last, run: fn})
 }
 
 // Run advances the clock by d.
@@ -44,7 +47,7 @@ func (c *Clock) Run(d time.Duration) { c.RunUntil(d, func() bool { return false 
 func (c *Clock) RunUntil(d time.Duration, done func() bool) bool {
 	end := c.at + d
 	for len(c.queue) > 0 && c.queue[0].at <= end {
-		e := c.pop()
+		e := heap.Pop(&c.queue).(*event)
 		c.at = e.at
 		e.run()
 		if c.OnStep != nil {
@@ -58,40 +61,19 @@ func (c *Clock) RunUntil(d time.Duration, done func() bool) bool {
 	return done()
 }
 
-func (e *event) before(other *event) bool {
-	return e.at < other.at || e.at == other.at && e.seq < other.seq
-}
+// queue is a heap of events by time and order of arrival.
+type queue []*event
 
-func (c *Clock) push(e event) {
-	c.queue = append(c.queue, e)
-	q := c.queue
-	for i := len(q) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !q[i].before(&q[up]) {
-			break
-		}
-		q[i], q[up] = q[up], q[i]
-		i = up
-	}
+func (q queue) Len() int { return len(q) }
+func (q queue) Less(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
 }
+func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *queue) Push(e any)   { *q = append(*q, e.(*event)) }
 
-func (c *Clock) pop() event {
-	q := c.queue
-	first, last := q[0], len(q)-1
-	q[0], q[last] = q[last], event{}
-	q = q[:last]
-	c.queue = q
-	for i := 0; ; {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < last; child++ {
-			if q[child].before(&q[least]) {
-				least = child
-			}
-		}
-		if least == i {
-			return first
-		}
-		q[i], q[least] = q[least], q[i]
-		i = least
-	}
+func (q *queue) Pop() any {
+	last := len(*q) - 1
+	e := (*q)[last]
+	(*q)[last], *q = nil, (*q)[:last]
+	return e
 }

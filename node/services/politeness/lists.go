@@ -263,19 +263,14 @@ func (s *Source) why(r optout.Rule, ok bool) string {
 }
 
 // Host implements owner.OptOuts.
-func (l *Lists) Host(host string) string {
-	for _, s := range l.Sources() {
-		if why := s.why(s.List.Host(host)); why != "" {
-			return why
-		}
-	}
-	return ""
-}
+func (l *Lists) Host(host string) string { return l.why(host, (*optout.List).Host) }
 
 // URL implements owner.OptOuts and worker.OptOuts.
-func (l *Lists) URL(url string) string {
+func (l *Lists) URL(url string) string { return l.why(url, (*optout.List).URL) }
+
+func (l *Lists) why(name string, match func(*optout.List, string) (optout.Rule, bool)) string {
 	for _, s := range l.Sources() {
-		if why := s.why(s.List.URL(url)); why != "" {
+		if why := s.why(match(s.List, name)); why != "" {
 			return why
 		}
 	}

@@ -3,6 +3,7 @@ package freshness
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 )
 
 // warmUp is the share of a trace that is not measured.
@@ -141,7 +142,7 @@ func nutch(w *world) result {
 		due[i] = w.pages[i].begin + w.phase[i]*w.every
 	}
 	for n := 1.; n < w.budget()*w.days; n++ {
-		now, i := n/w.budget(), first(due)
+		now, i := n/w.budget(), slices.Index(due, slices.Min(due))
 		if w.pages[i].begin > now {
 			continue
 		}
@@ -153,14 +154,4 @@ func nutch(w *world) result {
 		due[i] = now + interval[i]
 	}
 	return r.end()
-}
-
-// first returns the index of the smallest value.
-func first(days []float64) (k int) {
-	for i, d := range days {
-		if d < days[k] {
-			k = i
-		}
-	}
-	return k
 }

@@ -100,7 +100,7 @@ func bayes(ctx context.Context, w *world, n int, follow bool) result {
 // hour makes the visits of an hour that ends on day now.
 func (p *peer) hour(r *replay, now float64) {
 	for !p.Spent() {
-		k := first(p.due)
+		k := slices.Index(p.due, slices.Min(p.due))
 		if p.due[k] > now {
 			return
 		}

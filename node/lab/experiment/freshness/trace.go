@@ -2,6 +2,7 @@ package freshness
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -144,10 +145,7 @@ func (t *trace) read(in *bufio.Reader) error {
 // rates that differ as a Gamma distribution of shape 0.5.
 func synthetic(o *trial.Options) *trace {
 	rng := o.Rand(0x66726573)
-	t := &trace{name: "synthetic", days: trial.Either(o, 720., 240.), every: syntheticEvery, hosts: 100}
-	if o.Every > 0 {
-		t.every = o.Every
-	}
+	t := &trace{name: "synthetic", days: trial.Either(o, 720., 240.), every: cmp.Or(o.Every, syntheticEvery), hosts: 100}
 	for i := range trial.Either(o, 500, 200) {
 		x := rng.NormFloat64()
 		rate := 0.1 * x * x // chi-squared with one degree of freedom: Gamma(0.5)
