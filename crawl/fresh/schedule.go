@@ -102,8 +102,8 @@ func NewControl(budget float64, pages int) Control {
 }
 
 // Resize sets the budget and the number of pages. The threshold moves as much as that of a new
-// Control would: visits beyond the budget would move it only after days, as in the first crawl, when
-// the number of pages grows from one.
+// Control would: visits beyond the budget would move it only after days, as in the first crawl,
+// when the number of pages grows from one.
 func (c *Control) Resize(budget float64, pages int) {
 	if pages = max(pages, 1); budget == c.Budget && pages == c.Pages {
 		return

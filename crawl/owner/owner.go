@@ -52,6 +52,9 @@ func New(cfg hosts.Config, store kv.Store, seen hosts.Seen, jobs hosts.Jobs, rin
 // Memory returns the jobs and hosts in memory, for checks in tests.
 func (o *Owner) Memory() (*hosts.JobTable, *hosts.Table) { return o.jobs, o.hosts }
 
+// Scanning reports whether entries are being scanned for their schedules, for checks in tests.
+func (o *Owner) Scanning() bool { return o.scans.Some() }
+
 // Begin opens a step at a lease-clock time (design, section 4: the clock includes suspend time and
 // never goes back; an earlier time counts as unchanged). Expired leases have ended when it returns.
 func (o *Owner) Begin(now time.Time) { o.BeginBehind(now, now) }

@@ -181,9 +181,9 @@ func (o *Owner) Share(size int, neighbors []*wire.Shares) {
 	}
 }
 
-// Refresh makes URLs, or all pages of a host, due to be fetched again, or earlier than planned if the
-// site states that they have changed. It returns the number of jobs for which it does so. Part of a
-// step.
+// Refresh makes URLs, or all pages of a host, due to be fetched again, or earlier than planned if
+// the site states that they have changed. It returns the number of jobs for which it does so. Part
+// of a step.
 func (o *Owner) Refresh(a *wire.Again) (jobs int) {
 	h := o.hosts.Find(a.GetHost())
 	if h == nil {

@@ -375,6 +375,26 @@ func TestFewHostsInMemory(t *testing.T) {
 	if len(w.visits) != 120 || w.all() < 300 {
 		t.Errorf("%d visits to %d of 120 pages", w.all(), len(w.visits))
 	}
+	for _, off := range []func(on bool){
+		func(on bool) { w.state(map[bool]job.State{true: job.StateDone, false: job.StatePaused}[on]) },
+		func(on bool) { w.refresh(map[bool]string{true: "2d", false: "off"}[on]) },
+	} {
+		off(false)
+		before := w.all()
+		w.live(30) // without a host that is looked at again and again
+		if w.all() != before {
+			t.Errorf("%d visits of a job that makes none", w.all()-before)
+		}
+		off(true)
+		if w.live(3); w.all() < before+120 {
+			t.Errorf("%d visits after that, want 120", w.all()-before)
+		}
+	}
+}
+
+func (w *changing) state(s job.State) {
+	w.jobs[w.id].state = s
+	w.do(func(o *owner.Owner) { o.JobChanged(w.id) })
 }
 
 // TestPeersShareABudget gives each of four owners its part of the visits, by its pages.
@@ -458,8 +478,8 @@ func TestABudgetFromTheFirstDay(t *testing.T) {
 	}
 }
 
-// TestSignalsMakeVisitsEarlier lets a sitemap state the changes of pages: once they were right often
-// enough, a changed page is visited at once.
+// TestSignalsMakeVisitsEarlier lets a sitemap state the changes of pages: once they were right
+// often enough, a changed page is visited at once.
 func TestSignalsMakeVisitsEarlier(t *testing.T) {
 	const sitemap = "http://a.example/sitemap.xml"
 	for _, honest := range []bool{true, false} {

@@ -22,6 +22,7 @@ type Host struct {
 	saved, dirty bool
 	work         byte   // flags of the work index as stored
 	visitAt      uint32 // first visit in the index as stored, in Unix seconds; 0: none
+	indexed      bool   // visitAt was written by this process
 	Turn         int    // job that is served first next time
 
 	Tenure

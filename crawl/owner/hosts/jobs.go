@@ -23,8 +23,12 @@ type JobState struct {
 // Ask sets the specification and the standing of the job from a registry.
 func (js *JobState) Ask(specs Jobs) {
 	var now job.Standing
+	before, sums := *js.Job, js.Sums()
 	js.Spec, now, js.Known = specs.Job(js.ID)
 	js.State, js.Refresh = now.State, now.Refresh
+	if before.Known && sums.Scheduled > 0 && (before.State.Grants() != js.State.Grants() || before.Refresh != js.Refresh) {
+		js.visits.rescan = true
+	}
 }
 
 // Seeded reports whether a seed of the job is on a host.

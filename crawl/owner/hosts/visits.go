@@ -23,6 +23,7 @@ import (
 type refreshing struct {
 	control fresh.Control
 	hourEnd int64   // Unix ms; 0: no visit is scheduled yet
+	rescan  bool    // its entries are to be scanned: whether it makes visits has changed
 	share   float64 // of the ring's URLs of the job that this peer schedules; 0: unknown
 }
 
@@ -97,7 +98,7 @@ func (s *Step) hour() int64 { return s.Cfg.Day.Milliseconds() / 24 }
 // hourEnd returns the end of the job's hour; Never if its visits have no budget, or if there are
 // none.
 func (t *JobTable) hourEnd(js *JobState) int64 {
-	if js.Refresh.PerDay() == 0 {
+	if js.Refresh.PerDay() == 0 || !js.State.Grants() {
 		return Never
 	}
 	if sums := js.Sums(); sums.Scheduled == 0 {
@@ -203,11 +204,13 @@ func (js *JobState) MayVisit() bool {
 }
 
 // firstVisit returns when the first visit of a host that is not out is due, in Unix seconds; 0:
-// none.
+// none. A job that makes no visits now does not count: once that changes, its entries are scanned.
 func (h *Host) firstVisit() uint32 {
 	at := Never
 	for _, hj := range h.Jobs {
-		at = min(at, hj.NextVisit())
+		if js := hj.State; !js.Known || js.State.Grants() && (js.Refresh != 0 || hj.NextVisit() <= ondisk.DueAsked*1000) {
+			at = min(at, hj.NextVisit())
+		}
 	}
 	if at == Never {
 		return 0
@@ -219,13 +222,13 @@ func (h *Host) firstVisit() uint32 {
 // later: after a crash they are due again.
 func (t *Table) indexVisits(h *Host) {
 	at := h.firstVisit()
-	if at == h.visitAt || h.Lease != nil && h.visitAt > 0 && (at == 0 || at > h.visitAt) {
+	if at == h.visitAt && (h.indexed || at == 0) || h.Lease != nil && h.visitAt > 0 && (at == 0 || at > h.visitAt) {
 		return
 	}
 	if h.visitAt > 0 {
 		t.Buf.Delete(ondisk.VisitsKey(h.visitAt, h.Pos))
 	}
-	if h.visitAt = at; at > 0 {
+	if h.visitAt, h.indexed = at, true; at > 0 {
 		t.Buf.Set(ondisk.VisitsKey(at, h.Pos), []byte{ondisk.Format})
 		t.visitsAt = min(t.visitsAt, int64(at)*1000)
 	}
@@ -322,13 +325,19 @@ func (s *Scans) Host(h *Host, js *JobState, a *wire.Again) bool {
 	return true
 }
 
-// Some reports whether a scan is in progress.
-func (s *Scans) Some() bool { return len(s.list) > 0 }
+// Some reports whether a scan is in progress or due.
+func (s *Scans) Some() bool {
+	return len(s.list) > 0 || slices.ContainsFunc(s.jobs.Order, func(js *JobState) bool { return js.visits.rescan })
+}
+
+// Visits reports whether the job makes visits of known pages by its refresh.
+func (js *JobState) Visits() bool { return js.Known && js.State.Grants() && js.Refresh != 0 }
 
 // Begin begins the scans of jobs whose entries are not all scheduled.
 func (s *Scans) Begin() {
 	for _, js := range s.jobs.Order {
-		if js.Known && js.Refresh != 0 && !js.Schedules() && !slices.ContainsFunc(s.list, func(c *Scan) bool { return c.job == js && c.again == nil }) {
+		if js.Known && (js.visits.rescan || js.Refresh != 0 && !js.Schedules()) && !slices.ContainsFunc(s.list, func(c *Scan) bool { return c.job == js && c.again == nil }) {
+			js.visits.rescan = false
 			s.All(js)
 		}
 	}
@@ -336,7 +345,7 @@ func (s *Scans) Begin() {
 
 // Go continues the first scan.
 func (s *Scans) Go() {
-	if !s.Some() {
+	if len(s.list) == 0 {
 		return
 	}
 	s.hosts.Flush()
@@ -400,6 +409,7 @@ func (s *Scans) Go() {
 // one sets the time of the next visit of a URL.
 func (s *Scans) one(h *Host, hj *Job, hash uint64, f *ondisk.Final, a *wire.Again) {
 	next := *f
+	s.hosts.Touched(h)
 	switch {
 	case ondisk.Knows(f.Outcome) < pageKnown || a != nil && f.LastVisit() > a.GetAtS():
 		return

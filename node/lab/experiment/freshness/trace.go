@@ -1,24 +1,19 @@
 package freshness
 
 import (
-	"bufio"
 	"cmp"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/apoidea/apoidea/crawl/placement/registry"
+	"github.com/apoidea/apoidea/crawl/webgen"
 	"github.com/apoidea/apoidea/node/lab/experiment/trial"
 )
 
 // The size limits of a trace.
 const (
-	maxRows  = 1 << 20
 	maxPages = 1 << 13
 	maxDays  = 30 * 366
 )
@@ -65,7 +60,11 @@ func traces(o *trial.Options) ([]*trace, error) {
 	var all []*trace
 	for _, path := range paths {
 		t := &trace{name: strings.TrimSuffix(filepath.Base(path), ".csv.gz")}
-		if err := registry.Read(path, t.read); err != nil {
+		changes, err := webgen.ReadChanges(path)
+		if err == nil {
+			err = t.read(changes)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("%w: traces %s: %w", trial.ErrOptions, path, err)
 		}
 		t.every = o.Every
@@ -85,59 +84,29 @@ func (t *trace) changes() (mean float64) {
 	return mean
 }
 
-// read reads rows of page, host and Unix seconds. The first row of a page begins its history, the
-// others are changes in ascending order.
-func (t *trace) read(in *bufio.Reader) error {
-	table, err := registry.NewTable(in, "page", "host", "unix_s")
-	if err != nil {
-		return err
-	}
-	index, hosts := make(map[string]int), make(map[string]bool)
-	first, last, latest := math.Inf(1), 0., []float64(nil) // latest by page
-	for rows := 0; ; rows++ {
-		if err := table.Next(); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return err
-		}
-		if rows == maxRows {
-			return fmt.Errorf("more than %d rows", maxRows)
-		}
-		seconds, err := strconv.ParseInt(table.Field("unix_s"), 10, 64)
-		if err != nil || seconds < 0 || seconds >= 1<<33 {
-			return table.Wrong("unix_s", "is not a time in Unix seconds")
-		}
-		url, host, at := table.Field("page"), table.Field("host"), float64(seconds)/day
-		i, known := index[url]
-		switch {
-		case known && host != t.pages[i].host:
-			return table.Wrong("host", "is not the host of the earlier rows of the page")
-		case known && at < latest[i]:
-			return table.Wrong("unix_s", "is before the earlier rows of the page")
-		case known:
-			t.pages[i].changes, latest[i] = append(t.pages[i].changes, at), at
-		case url == "" || host == "":
-			return table.Wrong("page", "has no page or no host")
-		case len(index) == maxPages:
-			return table.Wrong("page", fmt.Sprintf("is one more than %d pages", maxPages))
-		default:
-			index[url], hosts[host] = len(t.pages), true
-			t.pages, latest = append(t.pages, page{url: url, host: host, begin: at}), append(latest, at)
-		}
-		first, last = min(first, at), max(last, at)
-	}
-	t.hosts, t.days = len(hosts), max(last-first, 0)
-	if !(t.days > 0 && t.days <= maxDays) {
-		return fmt.Errorf("%.0f days between the first and the last row, want up to %d", t.days, maxDays)
-	}
-	for i := range t.pages {
-		p := &t.pages[i]
-		p.begin -= first
-		for k := range p.changes {
-			p.changes[k] -= first
+// read takes over the histories of a file.
+func (t *trace) read(c webgen.Changes) error {
+	first, last := int64(math.MaxInt64), int64(0)
+	for _, host := range c {
+		for _, times := range host {
+			first, last = min(first, times[0]), max(last, times[len(times)-1])
 		}
 	}
-	t.pages = slices.DeleteFunc(t.pages, func(p page) bool { return p.begin >= t.days }) // without a time to measure
+	t.hosts, t.days = len(c), float64(last-first)/day
+	for h, host := range c {
+		for n, times := range host {
+			p := page{url: fmt.Sprint(h, " ", n), host: strconv.Itoa(h), begin: float64(times[0]-first) / day}
+			for _, at := range times[1:] {
+				p.changes = append(p.changes, float64(at-first)/day)
+			}
+			if p.begin < t.days { // else there is no time to measure
+				t.pages = append(t.pages, p)
+			}
+		}
+	}
+	if len(t.pages) > maxPages || !(t.days > 0 && t.days <= maxDays) {
+		return fmt.Errorf("%d pages, at most %d; %.0f days between the first and the last row, up to %d", len(t.pages), maxPages, t.days, maxDays)
+	}
 	return nil
 }
 
