@@ -213,9 +213,7 @@ type Config struct {
 	// empty: none. They may be equal. With APIRemote Metrics may be a non-loopback address.
 	Metrics, Pprof string
 	// registerer is libp2p's metrics registry; nil without Metrics, since counting costs CPU time.
-	// stallAfter and stallEvery are the timeout and interval of the stall watchdog in tests.
-	stallAfter, stallEvery time.Duration
-	registerer             prometheus.Registerer
+	registerer prometheus.Registerer
 	// Version is the peer's software version.
 	Version string
 }

@@ -23,23 +23,19 @@ import (
 // at each of some hosts, which links to two more.
 type largePages struct {
 	seeds []string
-	gate  <-chan struct{} // requests wait until it is closed; nil: they do not
 
 	mu      sync.Mutex
 	digests map[string]bool // of what was served
 }
 
-func serveLargePages(t *testing.T, hosts, size int, gate <-chan struct{}) *largePages {
+func serveLargePages(t *testing.T, hosts, size int) *largePages {
 	t.Helper()
-	w := &largePages{gate: gate, digests: make(map[string]bool)}
+	w := &largePages{digests: make(map[string]bool)}
 	filler := bytes.Repeat([]byte("<p>some words of a page that has very many of them</p>\n"), size/55)
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/robots.txt" {
 			http.NotFound(rw, r)
 			return
-		}
-		if w.gate != nil {
-			<-w.gate
 		}
 		body := fmt.Appendf(nil, "<title>%s%s</title><a href=/1>1</a><a href=/2>2</a>", r.Host, r.URL.Path)
 		body = append(body, filler...)
@@ -93,7 +89,7 @@ func (w *largePages) check(t *testing.T, dir string) {
 // Slow: a real peer crawls over real connections, beside other tests.
 func TestLargePages(t *testing.T) {
 	t.Parallel()
-	web := serveLargePages(t, 6, 4<<20, nil)
+	web := serveLargePages(t, 6, 4<<20)
 	dir := filepath.Join(t.TempDir(), "peer")
 	cfg := DefaultConfig(dir, ProfileLab)
 	cfg.AllowPrivate, cfg.Delay, cfg.Network = true, 0, "test"

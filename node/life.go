@@ -124,7 +124,6 @@ func (n *Node) startAbove(ctx context.Context, g *errgroup.Group) {
 	if n.cfg.OwnProcess {
 		g.Go(func() error { return limits.GiveBack(ctx, n.crawl.Worker.Stats) })
 	}
-	g.Go(func() error { return n.afterReady(ctx, n.stalls.Run) })
 	g.Go(func() error { return n.afterReady(ctx, n.jobs.RunSeeds) })
 	g.Go(func() error { return n.afterReady(ctx, n.registry.Run) })
 	g.Go(func() error { return n.afterReady(ctx, n.owners.RunOutbox) })

@@ -15,7 +15,6 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/worker"
@@ -79,7 +78,6 @@ type Node struct {
 	owners     *hosts.Owners
 	crawl      *crawling.Crawl
 	limits     *limits.Limits
-	stalls     *limits.Stalls
 	placer     *placer.Placer
 	limits.Commands
 	*politeness.OptOutCommands
@@ -302,13 +300,6 @@ func (n *Node) buildServices() (err error) {
 		return err
 	}
 	n.Commands = n.limits.Commands()
-	n.stalls = limits.NewStalls(limits.StallDeps{
-		After: n.cfg.stallAfter, Every: n.cfg.stallEvery, DataDir: n.cfg.DataDir, Log: n.log,
-		Ask:       func(ctx context.Context) error { return n.owners.Do(ctx, func(*owner.Owner) {}) },
-		Worker:    n.crawl.Worker.Stats,
-		SiteBytes: func() int64 { return n.line.Down.Used(bandwidth.Sites) },
-		Resting:   func() bool { return n.limits.Paused() || n.Leaving() },
-	})
 	if n.placer, err = placer.New(n.cfg.placing(), n.placed()); err != nil {
 		return err
 	}
@@ -348,7 +339,7 @@ func (n *Node) viewed() inspect.Deps {
 			Refused: n.authorizer.refused,
 		},
 		Hosts:   inspect.HostDeps{Owners: n.owners, Records: n.store.Keyspace(storage.KeyspaceHosts), Unsent: n.jobs.Unsent, Now: n.clock.Now},
-		Crawl:   inspect.CrawlDeps{Worker: n.crawl.Worker, Limits: n.limits, Stalls: n.stalls, OptOuts: n.optOuts},
+		Crawl:   inspect.CrawlDeps{Worker: n.crawl.Worker, Limits: n.limits, OptOuts: n.optOuts},
 		Placing: inspect.PlacingDeps{Placer: n.placer},
 		Archive: inspect.ArchiveDeps{Dir: n.archiveDir(), Flush: n.crawl.Flush},
 	}

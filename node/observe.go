@@ -41,7 +41,6 @@ func (n *Node) reading(ctx context.Context) (*metrics.Reading, error) {
 	}
 	r := &metrics.Reading{
 		Member: *m, Profile: string(n.cfg.Profile), Work: n.crawl.Worker.Stats(),
-		Stalls:      n.stalls.Times(),
 		Connections: n.ring.net.Connections(), DiskFree: -1, DiskReserve: n.limits.Reserve(),
 	}
 	r.Services = make(map[string]metrics.Service)

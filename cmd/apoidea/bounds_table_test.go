@@ -17,8 +17,6 @@ var bounds = []bound{
 	{what: "one step of the owner loop", format: "%s", at: "node/services/hosts stepTime", then: "the rest of a long list continues in the next step"},
 	{what: "database cache", format: "%s", at: "storage DefaultCacheBytes", then: "least recently used blocks are evicted"},
 	{what: "database memtable", format: "%s", at: "storage DefaultMemTableBytes", then: "writes wait while four are full; two stay allocated"},
-	{what: "time without progress while work is pending", format: "%s", at: "node/ops/limits stallAfter", then: "`status`, the log and a metric report a stall; stack traces go to `<data-dir>/stalls`"},
-	{what: "stack trace files", format: "%s of %s", at: "node/ops/limits maxFiles maxStacks", then: "the oldest file is deleted; a longer trace is truncated"},
 	{what: "log lines of one message", format: "%s in %s", at: "node/ops/logs First Window", then: "further lines are suppressed; one line at the end of the minute reports their number"},
 	{what: "log lines of one library", format: "%s in %s", at: "node/ops/logs First Window", then: "as above"},
 	{what: "a string value in the log", format: "%s bytes", at: "node/ops/logs MaxText", then: "it is truncated"},

@@ -152,12 +152,6 @@ func (f *Frontier[T]) first() *host[T] {
 	return h
 }
 
-// Ready reports whether Next would open a visit, or move a host to the queue of its address.
-func (f *Frontier[T]) Ready(now time.Time) bool {
-	h, _ := f.longest(now)
-	return h != nil
-}
-
 // Due returns when to call Next again; the zero time if only a Push or the end of a visit can
 // change anything.
 func (f *Frontier[T]) Due() (due time.Time) {

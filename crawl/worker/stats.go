@@ -3,7 +3,6 @@ package worker
 import (
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
@@ -50,8 +49,6 @@ type Stats struct {
 	InFlight, Processing, Unreported int
 	// Memory is the part of Config.MaxMemory in use, in bytes.
 	Memory int64
-	// Due reports whether a host is due for a page and a fetcher is free.
-	Due bool
 	// Hosts is the number of leases held, Window that of URLs in their windows.
 	Hosts, Window int
 }
@@ -71,7 +68,6 @@ func (w *Worker) Stats() Stats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s.Counts = w.visits.Counts()
-	s.Due = w.visits.Frontier().Ready(time.Now()) && !w.visits.Busy() && !w.paused && !w.stopping
 	s.Hosts, s.InFlight, s.Processing = w.visits.Load()
 	s.Window, s.Unreported = w.visits.Frontier().Items(), w.sessions.Unreported()
 	s.Acknowledged, s.Dropped = w.sessions.Acknowledged(), w.sessions.Dropped()

@@ -64,8 +64,6 @@ type Status struct {
 	// Holding is the reason why fetching is paused, empty if it is not.
 	Holding      string    `json:"holding,omitempty"`
 	HoldingUntil time.Time `json:"holding_until,omitzero"` // zero without a fixed time
-	// Stalled is set while the peer has work and makes no progress.
-	Stalled *Stalled `json:"stalled,omitempty"`
 	// SeenLoss is the share of URLs the paper's filter is expected to lose; only with --seen bloom.
 	SeenLoss float64 `json:"seen_loss,omitempty"`
 	RSSBytes int64   `json:"rss_bytes"` // resident memory of the process
@@ -90,17 +88,6 @@ func (s *Status) WhyWorker() string {
 	default:
 		return "not reachable"
 	}
-}
-
-// Stalled describes a stall.
-type Stalled struct {
-	// Since is the time of the last progress.
-	Since time.Time `json:"since"`
-	// Work describes the pending work.
-	Work string `json:"work"`
-	// Stacks is the file on the peer's machine with the stacks of its goroutines, empty if it could
-	// not be written.
-	Stacks string `json:"stacks,omitempty"`
 }
 
 // Governor counts decisions of the bandwidth governor since the start.

@@ -50,9 +50,6 @@ func Status(out io.Writer, s *control.Status, ring bool) error {
 	if s.Holding != "" {
 		rows = append(rows, []string{"throttled", s.Holding + words.Until(s.HoldingUntil, time.Now())})
 	}
-	if s.Stalled != nil {
-		rows = append(rows, []string{"stalled", stalledText(s.Stalled)})
-	}
 	if s.SeenLoss > 0 {
 		rows = append(rows, []string{"expected loss", fmt.Sprintf("%.4f %% of URLs (--seen bloom)", 100*s.SeenLoss)})
 	}
@@ -106,15 +103,6 @@ func leftText(c *control.Counters) string {
 	}
 	if c.LinksCut > 0 {
 		text += fmt.Sprintf(", %d links dropped", c.LinksCut)
-	}
-	return text
-}
-
-// stalledText describes a stalled peer.
-func stalledText(s *control.Stalled) string {
-	text := fmt.Sprintf("no progress since %s despite pending work: %s", s.Since.Local().Format(time.TimeOnly), s.Work)
-	if s.Stacks != "" {
-		text += "; goroutine stacks in " + s.Stacks
 	}
 	return text
 }

@@ -260,7 +260,6 @@ func (v *View) baseStatus() control.Status {
 	for _, p := range succs {
 		s.Ring.Successors = append(s.Ring.Successors, p.ID.String())
 	}
-	s.Stalled = v.deps.Crawl.Stalls.Now()
 	s.Role = RoleRing
 	if d.State() == dht.Worker {
 		s.Role = RoleWorker
@@ -287,31 +286,10 @@ func (v *View) state(c *control.Counters) string {
 	}
 }
 
-// hungAgain is the interval of stall checks while a status waits for the owner's loop.
-const hungAgain = time.Second
-
-// fillUnlessHung is fill, without the counts if the owner's loop is stalled.
-func (v *View) fillUnlessHung(ctx context.Context, m *control.Member) error {
-	for {
-		part, cancel := context.WithTimeout(ctx, hungAgain)
-		_, err := v.fill(part, m, v.deps.About.Patience, v.deps.Hosts.Look)
-		late := part.Err() != nil
-		cancel()
-		if err == nil || ctx.Err() != nil || !late {
-			return err
-		}
-		if v.deps.Crawl.Stalls.OwnerHangs() {
-			m.Status = v.baseStatus()
-			m.Status.State = v.state(&m.Counters)
-			return nil
-		}
-	}
-}
-
 // Status implements control.Backend.
 func (v *View) Status(ctx context.Context, whole bool) (*control.Status, error) {
 	m := &control.Member{}
-	if err := v.fillUnlessHung(ctx, m); err != nil {
+	if _, err := v.fill(ctx, m, v.deps.About.Patience, v.deps.Hosts.Look); err != nil {
 		return nil, err
 	}
 	if !whole {

@@ -96,10 +96,6 @@ type CrawlDeps struct {
 		Holding() (volunteer.Hold, bool)
 		Paused() bool
 	}
-	Stalls interface { // the stall watchdog; OwnerHangs reports that the owner's loop does not respond
-		Now() *control.Stalled
-		OwnerHangs() bool
-	}
 	OptOuts interface { // this peer's lists: why a host or URL is not fetched
 		Host(host string) string
 		URL(url string) string

@@ -67,14 +67,14 @@ const (
 
 // rest decides when an idle peer returns memory. The zero value is ready to use.
 type rest struct {
-	moved    int64     // as in stall.Look
+	moved    int64     // requests and acknowledged outcomes
 	since    time.Time // last progress
 	released bool      // since then
 }
 
 // due records an observation and reports whether to release memory: once until the next progress.
 func (r *rest) due(now time.Time, w *worker.Stats) bool {
-	moved := movedBy(w)
+	moved := w.Requests + w.Acknowledged
 	if r.since.IsZero() || w.InFlight+w.Processing+w.Unreported > 0 || moved != r.moved {
 		*r = rest{moved: moved, since: now}
 		return false

@@ -67,9 +67,6 @@ func (m *Metrics) Of(source Source) { m.registry.MustRegister(newCollector(sourc
 // Registerer returns the registry for the series of libraries.
 func (m *Metrics) Registerer() prometheus.Registerer { return m.registry }
 
-// Gatherer returns the registry for reading.
-func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
-
 // The results of a fetch.
 const (
 	resultAnswered = "answered"

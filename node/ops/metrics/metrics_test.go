@@ -46,7 +46,7 @@ func full() *Metrics {
 
 // TestTable compares gathered names, kinds, labels and help texts with the table and runs promlint.
 func TestTable(t *testing.T) {
-	families, err := full().Gatherer().Gather()
+	families, err := full().registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestDashboard(t *testing.T) {
 	if err := json.Unmarshal(raw, &board); err != nil || board.Title == "" || board.UID == "" || len(board.Panels) < 8 {
 		t.Fatalf("dashboard %q with %d panels, %v", board.Title, len(board.Panels), err)
 	}
-	families, err := full().Gatherer().Gather()
+	families, err := full().registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,6 @@ type Reading struct {
 	Profile string
 
 	Work worker.Stats // of this peer since the start of the process
-	// Stalls counts the stalls that the watchdog detected.
-	Stalls int64
 
 	// Replicas is the number of replicas that other peers should hold of this peer's records,
 	// ReplicasLevel the number of complete ones.

@@ -77,8 +77,6 @@ func ofWorker() []series {
 		one("leases_lapsed_total", counter, "Leases on hosts that expired instead of being returned.", func(r *Reading) float64 { return float64(r.Work.Lapsed) }),
 		one("reports_dropped_total", counter, "Outcomes dropped because the owner did not answer; their URLs are fetched again.", func(r *Reading) float64 { return float64(r.Work.Dropped) }),
 		one("incomplete_total", counter, "Responses archived incomplete: the connection ended early, or decoding failed.", func(r *Reading) float64 { return float64(r.Work.Incomplete) }),
-		one("stalled", gauge, "1 while the stall watchdog sees work without progress; apoidea status names the cause.", func(r *Reading) float64 { return truth(r.Stalled != nil) }),
-		one("stalls_total", counter, "Stalls that the watchdog detected.", func(r *Reading) float64 { return float64(r.Stalls) }),
 		one("in_flight", gauge, "Fetches in progress.", func(r *Reading) float64 { return float64(r.Work.InFlight) }),
 		one("processing", gauge, "Pages fetched and not yet reported.", func(r *Reading) float64 { return float64(r.Work.Processing) }),
 		one("unreported", gauge, "Outcomes not yet acknowledged by the owners of their hosts.", func(r *Reading) float64 { return float64(r.Work.Unreported) }),
