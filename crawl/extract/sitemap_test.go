@@ -254,13 +254,19 @@ func TestSitemapsDateTheirURLs(t *testing.T) {
 		want []uint32
 		feed bool
 	}{
-		"sitemap": {`<urlset><url><loc>/a</loc><lastmod>2024-05-06</lastmod></url><url><lastmod>2024-05-06T07:08:09+02:00</lastmod><loc>/b</loc></url><url><loc>/c</loc></url></urlset>`,
-			[]uint32{day("2024-05-06T00:00:00Z"), day("2024-05-06T05:08:09Z"), 0}, false},
+		"sitemap": {
+			`<urlset><url><loc>/a</loc><lastmod>2024-05-06</lastmod></url><url><lastmod>2024-05-06T07:08:09+02:00</lastmod><loc>/b</loc></url><url><loc>/c</loc></url></urlset>`,
+			[]uint32{day("2024-05-06T00:00:00Z"), day("2024-05-06T05:08:09Z"), 0},
+			false,
+		},
 		"index": {`<sitemapindex><sitemap><loc>/a</loc><lastmod> 2024-05-06T07:08Z </lastmod></sitemap></sitemapindex>`, []uint32{day("2024-05-06T07:08:00Z")}, false},
 		"RSS":   {`<rss><channel><pubDate>Mon, 06 May 2024 01:02:03 GMT</pubDate><item><link>/a</link><pubDate>Mon, 06 May 2024 07:08:09 +0000</pubDate></item></channel></rss>`, []uint32{day("2024-05-06T07:08:09Z")}, true},
 		"Atom":  {`<feed><entry><link href="/a"/><published>2020-01-01T00:00:00Z</published><updated>2024-05-06T07:08:09Z</updated></entry></feed>`, []uint32{day("2024-05-06T07:08:09Z")}, true},
-		"no date": {`<urlset><url><loc>/a</loc><lastmod>yesterday</lastmod></url><url><loc>/b</loc><lastmod>9999-99-99</lastmod></url><url><loc>/c</loc><lastmod>0001-01-01</lastmod></url></urlset>`,
-			[]uint32{0, 0, 0}, false},
+		"no date": {
+			`<urlset><url><loc>/a</loc><lastmod>yesterday</lastmod></url><url><loc>/b</loc><lastmod>9999-99-99</lastmod></url><url><loc>/c</loc><lastmod>0001-01-01</lastmod></url></urlset>`,
+			[]uint32{0, 0, 0},
+			false,
+		},
 	} {
 		var x Extractor
 		var page Page

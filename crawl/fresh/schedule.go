@@ -90,6 +90,8 @@ const (
 	burst     = 6      // times its share of the budget in an hour
 	minScale  = 5      // visits a day: with a smaller budget, a visit moves the logarithm by 0.1
 	maxLog    = 60
+	maxAway   = 8   // of the logarithm, from that of a new Control: a budget that cannot be spent moves it on
+	anew      = 4   // a budget that changes by this factor begins a new Control
 	maxApart  = 0.5 // of the logarithms of neighbors in a mean: no neighbor moves it far
 )
 
@@ -109,9 +111,11 @@ func (c *Control) Resize(budget float64, pages int) {
 		return
 	}
 	to := NewControl(budget, pages)
-	if c.Pages > 0 {
+	if more := budget / c.Budget; c.Pages > 0 && (more > anew || more < 1./anew) {
+		c.Log, c.Surplus = to.Log, 0
+	} else if c.Pages > 0 {
 		from := NewControl(c.Budget, c.Pages)
-		c.Log = bounded(c.Log+to.Log-from.Log, -maxLog, maxLog)
+		c.Log, c.Surplus = bounded(c.Log+to.Log-from.Log, -maxLog, maxLog), c.Surplus*more
 	}
 	c.Budget, c.Pages = budget, pages
 }
@@ -128,7 +132,8 @@ func (c *Control) Tick() {
 	c.Hour = 0
 	scale := max(c.Budget, minScale)
 	c.Surplus += e - c.Surplus/memory
-	c.Log = bounded(c.Log+stepGain*e/scale+totalGain*c.Surplus/scale, -maxLog, maxLog)
+	usual := NewControl(c.Budget, c.Pages).Log
+	c.Log = bounded(c.Log+stepGain*e/scale+totalGain*c.Surplus/scale, usual-maxAway, usual+maxAway)
 }
 
 // Follow moves half-way to the mean threshold of the neighbors, as a logarithm. Each counts as at

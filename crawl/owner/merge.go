@@ -237,7 +237,7 @@ func (m *importer) entry(h *hosts.Host, js *hosts.JobState, tail, value []byte) 
 		return ondisk.ErrFormat
 	}
 	if f.Revisit.Due == 0 && js.Refresh != 0 {
-		js.Scheduled(0) // its last owner had not scheduled it
+		js.Rescan() // its last owner had not scheduled it
 	}
 	hj := m.Book(h, js)
 	n, had, err := hj.Peek(hash)

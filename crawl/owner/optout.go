@@ -43,6 +43,11 @@ func (rv *reviewer) optOutChanged(h *hosts.Host) {
 func (o *Owner) OptOutsChanged() {
 	o.reviewer.all(true)
 	o.intake.Known.Clear()
+	for _, js := range o.jobs.Order {
+		if js.Visits() {
+			js.Rescan() // hosts that are not in memory may have visits again
+		}
+	}
 }
 
 // OptedOut returns up to limit hosts of this peer with an opt-out record. Between the inputs of a

@@ -15,11 +15,17 @@ import (
 )
 
 // revisited processes the outcome of a URL that was fetched again. It counts neither as a repeated
-// fetch nor for the budgets and trap rules of new pages. An error never replaces a page. Plain: the
-// request had no condition, though the page has a validator.
-func (oc *outcomes) revisited(h *hosts.Host, hj *hosts.Job, hash uint64, plain bool, had, got *ondisk.Final, f *wire.Fetched, went links.Ahead) {
+// fetch nor for the budgets and trap rules of new pages. An error never replaces a page. It is nil
+// for a report whose lease has ended.
+func (oc *outcomes) revisited(h *hosts.Host, hj *hosts.Job, hash uint64, it *hosts.Item, had, got *ondisk.Final, f *wire.Fetched, went links.Ahead) {
 	at := min(got.FetchedMs, oc.Now)
-	if at > 0 && had.LastVisit() >= ondisk.Seconds(at) { // a repeated report, or a visit within a second of the last
+	switch page := ondisk.Knows(got.Outcome) == ondisk.Knows(link.OutcomeOK); {
+	case it == nil && (at == 0 || !page):
+		return // late: it was granted again, or is repeated
+	case at == 0:
+		at = oc.Now
+	}
+	if had.LastVisit() >= ondisk.Seconds(at) { // a repeated report, or a visit within a second of the last
 		if had.Revisit.Due > 0 && had.Revisit.Due <= ondisk.Seconds(oc.Now) {
 			next := *had
 			next.Revisit.Due = oc.jobs.Due(hj, hash, had, fresh.Failed)
@@ -37,7 +43,7 @@ func (oc *outcomes) revisited(h *hosts.Host, hj *hosts.Job, hash uint64, plain b
 		hj.NotModified()
 	case ondisk.Knows(got.Outcome) == ondisk.Knows(link.OutcomeOK):
 		changed, known := contentOf(had, got, f)
-		if plain && known {
+		if it != nil && it.Plain && known {
 			h.Rec.Validators.Compared(changed && had.SameValidator(got))
 			oc.hosts.Touched(h)
 		}
@@ -57,8 +63,7 @@ func (oc *outcomes) revisited(h *hosts.Host, hj *hosts.Job, hash uint64, plain b
 			what, since = oc.changedAt(h, had, got, at)
 			next.Revisit.Changes++
 		}
-	case got.Outcome.HostWide() || got.Outcome.Retryable(got.Status):
-	default:
+	case got.Status == http.StatusNotFound || got.Status == http.StatusGone:
 		what = fresh.Gone
 	}
 	host, sums := hj.Tally.Counters(), hj.State.Sums()
@@ -191,7 +196,7 @@ func (o *Owner) Refresh(a *wire.Again) (jobs int) {
 	}
 	for _, hj := range h.Jobs {
 		js, found := hj.State, false
-		if !a.GetIndexNow() && (!o.jobs.Knows(js) || js.Refresh == 0 && !a.GetNow() || !js.Spec.Permits(a)) {
+		if !a.GetIndexNow() && (!o.jobs.Knows(js) || js.State == job.StateCanceled || js.Refresh == 0 && !a.GetNow() || !js.Spec.Permits(a)) {
 			continue
 		}
 		if len(a.GetUrl()) == 0 && !a.GetIndexNow() {

@@ -423,7 +423,7 @@ func TestPeersShareABudget(t *testing.T) {
 		o.Share(1000, []*wire.Shares{{}, {JobIds: [][]byte{w.id[:]}, Pages: []uint64{math.MaxUint64}, Threshold: []float64{math.NaN()}}, {JobIds: [][]byte{w.id[:]}, Pages: []uint64{10}, Threshold: []float64{1e300}}})
 	})
 	before := w.all()
-	w.live(200)
+	w.live(1500)
 	if w.all() == before {
 		t.Error("a lying neighbor takes the whole budget")
 	}
@@ -568,4 +568,80 @@ func TestTwoVisitsInASecond(t *testing.T) {
 	if w.all() < before+2 {
 		t.Errorf("%d visits in three days after one in the second of the last: %v", w.all()-before, w.visits)
 	}
+}
+
+// TestAChangedRefreshScansAgain changes the refresh while entries are being scanned.
+func TestAChangedRefreshScansAgain(t *testing.T) {
+	w := newChanging(t, "off", nil)
+	w.check = false
+	for i := range 20 {
+		w.post(1, pages(fmt.Sprintf("h%d.example", i), 99)...)
+	}
+	w.live(0.1)
+	w.refresh("3650d")
+	w.do(nil)
+	w.refresh("1d")
+	if w.live(3); len(w.visits) != 20*99 {
+		t.Errorf("%d of %d pages were visited", len(w.visits), 20*99)
+	}
+}
+
+// TestRepeatedAndLateReports: only one report of a visit counts, and errors only from the lease.
+func TestRepeatedAndLateReports(t *testing.T) {
+	w := newChanging(t, "1d", nil)
+	w.post(1, pages("a.example", 1)...)
+	w.live(0.5)
+	const url = "http://a.example/00"
+	before := w.fate(url).Again
+	gone := w.got(url, link.OutcomeHTTPError)
+	gone.Again = true
+	for range 9 {
+		w.tell("w", "a.example", &wire.Epoch{}, gone)
+	}
+	if got := w.fate(url).Again; *got != *before {
+		t.Errorf("nine late reports of a missing page: %+v, was %+v", got, before)
+	}
+	w.answer = func(f *wire.Fetched) {
+		if f.GetAgain() {
+			f.FetchedMs, f.Outcome, f.Status, f.Digest, f.RecordId = 0, uint32(link.OutcomeHTTPError), 403, nil, nil
+		}
+	}
+	w.live(10)
+	if n := w.all(); n < 8 || n > 12 {
+		t.Errorf("%d visits of a page that is forbidden in ten days at an interval of a day", n)
+	}
+	w.answer = func(f *wire.Fetched) { f.FetchedMs = 0 }
+	before2 := w.all()
+	w.live(10)
+	if n := w.all() - before2; n < 8 || n > 13 {
+		t.Errorf("%d visits in ten days by a worker without a clock", n)
+	}
+}
+
+// TestARequestIsNotRepeated sends one request many times.
+func TestARequestIsNotRepeated(t *testing.T) {
+	w := newChanging(t, "off", nil)
+	w.post(1, pages("a.example", 5)...)
+	w.live(0.1)
+	w.now = w.now.Add(time.Hour)
+	m := &wire.Again{Host: "a.example", AtS: uint32(w.now.Unix()), Now: true}
+	for range 3 {
+		w.do(func(o *owner.Owner) {
+			for range 2000 {
+				if o.Refresh(m) != 1 {
+					t.Fatal("refused")
+				}
+			}
+		})
+		w.live(0.1)
+	}
+	if w.all() != 5 {
+		t.Errorf("%d visits, want 5", w.all())
+	}
+	w.state(job.StateCanceled)
+	w.do(func(o *owner.Owner) {
+		if o.Refresh(m) != 0 {
+			t.Error("pages of a canceled job are visited")
+		}
+	})
 }

@@ -64,12 +64,15 @@ func (oc *outcomes) report(h *hosts.Host, from string, f *wire.Fetched, went lin
 	p := ondisk.Pending{Hash: hash, Hops: got.Hops, Kind: got.Kind, URL: url}
 	p.Depth = got.Depth
 	it := h.Lease.Item(hash)
-	if it != nil && it.Job == hj {
+	if it != nil && it.Job != hj {
+		it = nil
+	}
+	if it != nil {
 		delete(h.Lease.Out, hash)
 		h.Lease.Owing = oc.Now
 		h.Lease.Session.Earned++
 	}
-	if it != nil && it.Job == hj && !it.Again {
+	if it != nil && !it.Again {
 		hj.Returned(&it.Pending)
 		p = it.Pending
 		p.URL = url
@@ -77,7 +80,7 @@ func (oc *outcomes) report(h *hosts.Host, from string, f *wire.Fetched, went lin
 	} else if n, ok := hj.Entry(hash); ok {
 		switch {
 		case n.Done && (f.GetAgain() || it != nil && it.Again):
-			oc.revisited(h, hj, hash, it != nil && it.Plain, &n.Final, &got, f, went)
+			oc.revisited(h, hj, hash, it, &n.Final, &got, f, went)
 			return
 		case n.Done:
 			oc.again(h, hj, &n.Final, &got, f, went)

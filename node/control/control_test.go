@@ -14,6 +14,7 @@ import (
 	"reflect"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,12 +25,15 @@ import (
 // fail.
 type fake struct {
 	fail  error
+	mu    sync.Mutex // a stream that the client has read may still end
 	asked string
 	// hold keeps Watch going until its context ends.
 	hold bool
 }
 
 func (f *fake) note(format string, args ...any) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.asked = fmt.Sprintf(format, args...)
 	return f.fail
 }

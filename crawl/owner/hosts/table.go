@@ -28,7 +28,8 @@ type Table struct {
 	Totals     ondisk.Totals
 	TotalsMod  bool
 	Sweep      sweep
-	visitsAt   int64 // when hosts with due visits are loaded next
+	visitsAt   int64  // when hosts with due visits are loaded next
+	visitsFrom []byte // where the search for them continues
 }
 
 // KeyOf returns the ring key of a host name.

@@ -1,12 +1,14 @@
 package hosts
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"math"
 	"slices"
 
 	"github.com/apoidea/apoidea/crawl/fresh"
+	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
@@ -222,6 +224,9 @@ func (h *Host) firstVisit() uint32 {
 // later: after a crash they are due again.
 func (t *Table) indexVisits(h *Host) {
 	at := h.firstVisit()
+	if t.WhyOptedOut(h) != "" {
+		at = 0 // its entries are scanned once that ends
+	}
 	if at == h.visitAt && (h.indexed || at == 0) || h.Lease != nil && h.visitAt > 0 && (at == 0 || at > h.visitAt) {
 		return
 	}
@@ -252,9 +257,10 @@ func (t *Table) LoadVisits() {
 		pos ring.Pos
 	}
 	var list []first
-	t.visitsAt = Never
+	begin := t.visitsFrom
+	t.visitsAt, t.visitsFrom = Never, nil
 	passed := 0
-	t.Buf.Scan([]byte{ondisk.SpaceVisit}, []byte{ondisk.SpaceVisit + 1}, func(key, _ []byte) bool {
+	t.Buf.Scan(append([]byte{ondisk.SpaceVisit}, begin...), []byte{ondisk.SpaceVisit + 1}, func(key, _ []byte) bool {
 		if len(key) != 1+4+ring.PosSize {
 			t.Buf.Fail(ondisk.ErrFormat)
 			return false
@@ -268,11 +274,14 @@ func (t *Table) LoadVisits() {
 			list = append(list, e)
 		}
 		if passed++; len(list) == visitHosts || passed == SweepPasses {
-			t.visitsAt = t.Now + visitsAgain
+			t.visitsAt, t.visitsFrom = t.Now+visitsAgain, append(slices.Clone(key[1:]), 0)
 			return false
 		}
 		return true
 	})
+	if begin != nil {
+		t.visitsAt = min(t.visitsAt, t.Now+visitsAgain) // those before it
+	}
 	for _, e := range list {
 		if h := t.At(e.pos); h == nil || h.visitAt != e.at { // of an earlier process
 			t.Buf.Delete(ondisk.VisitsKey(e.at, e.pos))
@@ -290,6 +299,7 @@ func (t *Table) NextLoad() int64 { return t.visitsAt }
 type Scan struct {
 	from, to []byte
 	job      *JobState
+	by       job.Refresh // of the job, when the scan began
 	again    *wire.Again // a request of a user; nil: all entries of the job are scheduled
 }
 
@@ -311,16 +321,21 @@ const (
 // All begins a scan of a job's entries on this peer, in place of an earlier one.
 func (s *Scans) All(js *JobState) {
 	s.list = slices.DeleteFunc(s.list, func(c *Scan) bool { return c.job == js && c.again == nil })
-	s.list = append(s.list, &Scan{from: []byte{ondisk.SpaceHost}, to: []byte{ondisk.SpaceHost + 1}, job: js})
+	s.list = append(s.list, &Scan{from: []byte{ondisk.SpaceHost}, to: []byte{ondisk.SpaceHost + 1}, job: js, by: js.Refresh})
 }
 
 // Host begins a scan of a job's entries on a host, for a request; false if there are too many scans
 // already.
 func (s *Scans) Host(h *Host, js *JobState, a *wire.Again) bool {
+	prefix := ondisk.JobPrefix(h.Pos, ondisk.KindEntry, js.ID)
+	for _, c := range s.list {
+		if c.job == js && c.again != nil && bytes.HasPrefix(c.from, prefix) {
+			return true // it is under way
+		}
+	}
 	if len(s.list) >= maxScans {
 		return false
 	}
-	prefix := ondisk.JobPrefix(h.Pos, ondisk.KindEntry, js.ID)
 	s.list = append(s.list, &Scan{from: prefix, to: kv.PrefixEnd(prefix), job: js, again: a})
 	return true
 }
@@ -328,6 +343,12 @@ func (s *Scans) Host(h *Host, js *JobState, a *wire.Again) bool {
 // Some reports whether a scan is in progress or due.
 func (s *Scans) Some() bool {
 	return len(s.list) > 0 || slices.ContainsFunc(s.jobs.Order, func(js *JobState) bool { return js.visits.rescan })
+}
+
+// Rescan makes the entries of the job be scanned once more, also by a later process.
+func (js *JobState) Rescan() {
+	js.visits.rescan = true
+	js.Scheduled(0)
 }
 
 // Visits reports whether the job makes visits of known pages by its refresh.
@@ -363,23 +384,14 @@ func (s *Scans) Go() {
 			end = false
 			c.from = append(append(c.from[:0], key...), 0)
 			pos := ring.Pos(key[1:])
-			switch kind := ondisk.KindOf(key); {
-			case kind != ondisk.KindEntry && key[1+ring.PosSize] < ondisk.KindEntry:
-				skip = ondisk.HostPrefix(pos, ondisk.KindEntry)
-			case kind != ondisk.KindEntry:
-				skip = ondisk.HostPrefix(pos, 0xff)
-			case ondisk.JobIn(key) != c.job.ID:
-				if prefix := ondisk.JobPrefix(pos, ondisk.KindEntry, c.job.ID); string(prefix) > string(key) {
-					skip = prefix
-				} else {
+			if prefix := ondisk.JobPrefix(pos, ondisk.KindEntry, c.job.ID); !bytes.HasPrefix(key, prefix) {
+				if skip = prefix; bytes.Compare(key, prefix) > 0 {
 					skip = ondisk.HostPrefix(pos, 0xff)
 				}
-			default:
-				if e, err := ondisk.DecodeEntry(value); err != nil {
-					s.Buf.Fail(err)
-				} else if e.Done {
-					list = append(list, found{slices.Clone(key), e})
-				}
+			} else if e, err := ondisk.DecodeEntry(value); err != nil {
+				s.Buf.Fail(err)
+			} else if e.Done {
+				list = append(list, found{slices.Clone(key), e})
 			}
 			return skip == nil && n < scannedAtOnce
 		})
@@ -400,7 +412,7 @@ func (s *Scans) Go() {
 	}
 	if string(c.from) >= string(c.to) {
 		if s.list = s.list[1:]; c.again == nil {
-			c.job.Scheduled(c.job.Refresh)
+			c.job.Scheduled(c.by)
 			s.jobs.Changed(c.job)
 		}
 	}

@@ -255,7 +255,7 @@ func (f *filler) visit(hj *hosts.Job, due uint32, hash uint64) bool {
 	}
 	next := *had
 	if f.Cfg.OptOuts.URL(had.URL) != "" {
-		next.Revisit.Due = 0
+		next.Revisit.Due = ondisk.Seconds(f.Now + f.Cfg.Day.Milliseconds()) // the list may change
 		hj.Correct(hash, had, &next)
 		return false
 	}

@@ -439,19 +439,21 @@ func (p *Poster) SetRefresh(ctx context.Context, prefix, refresh string) (*contr
 	if err != nil {
 		return nil, err
 	}
+	if j.State == job.StateCanceled.String() {
+		return nil, control.Refused(fmt.Sprintf("job %s is canceled", j.ID))
+	}
 	id, err := job.ParseID(j.ID)
 	if err != nil {
 		return nil, err
 	}
 	rec, err := p.deps.Registry.change(ctx, id, func(s *job.Standing) { s.Refresh = r })
 	if foreign, ok := errors.AsType[*foreignError](err); ok {
-		return nil, control.Refused(foreign.Error())
+		err = control.Refused(foreign.Error())
 	}
-	if err != nil {
-		return nil, err
+	if err == nil {
+		j.Spec.Refresh = refreshOf(rec)
 	}
-	j.Spec.Refresh = refreshOf(rec)
-	return j, nil
+	return j, err
 }
 
 // refreshOf returns the refresh of a job for display, empty if there is none.
@@ -468,6 +470,9 @@ func (p *Poster) Refresh(ctx context.Context, target string, now bool) (*control
 	canonical, err := link.Canonical(url)
 	if err != nil {
 		return nil, control.Usage(fmt.Sprintf("%.200q: %v", target, err))
+	}
+	if url != target && strings.Contains(strings.TrimSuffix(target, "/"), "/") {
+		return nil, control.Usage(fmt.Sprintf("%.200q: a page needs its scheme, such as %s; a host has no path", target, canonical))
 	}
 	if err := p.deps.Ready(ctx); err != nil {
 		return nil, err

@@ -19,14 +19,20 @@ import (
 // indexNow accepts notices of changed pages by the IndexNow protocol (indexnow.org): GET with url
 // and key, or POST with a JSON list. The site proves itself by a file with the key.
 type indexNow struct {
-	get    Get
-	signal func(ctx context.Context, m *wire.Again) error // sends notices to the owner of the host
-	proofs *loop.Paces                                    // one for all
+	get     Get
+	signal  func(ctx context.Context, m *wire.Again) error // sends notices to the owner of the host
+	proofs  *loop.Paces                                    // by host
+	optOuts interface {
+		Host(host string) (why string)
+	}
 }
 
 // newIndexNow returns the handler.
-func newIndexNow(get Get, signal func(ctx context.Context, m *wire.Again) error) *indexNow {
-	return &indexNow{get: get, signal: signal, proofs: loop.NewPaces(noticesPerSecond, noticesAtOnce, loop.MaxPeers)}
+func newIndexNow(get Get, optOuts interface {
+	Host(host string) (why string)
+}, signal func(ctx context.Context, m *wire.Again) error,
+) *indexNow {
+	return &indexNow{get: get, optOuts: optOuts, signal: signal, proofs: loop.NewPaces(noticesPerSecond, noticesAtOnce, loop.MaxPeers)}
 }
 
 // notice is the body of a POST.
@@ -38,8 +44,8 @@ type notice struct {
 }
 
 const (
-	// A key file is read once a second at most, ten times at once.
-	noticesPerSecond, noticesAtOnce = 1, 10
+	// The key file of a host is read once in ten seconds.
+	noticesPerSecond, noticesAtOnce = 0.1, 1
 
 	maxNotice  = 1 << 20
 	noticeTime = 20 * time.Second
@@ -51,7 +57,8 @@ var keyForm = regexp.MustCompile(`^[A-Za-z0-9-]{8,128}$`)
 func (n *indexNow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), noticeTime)
 	defer cancel()
-	ask := notice{Key: r.FormValue("key"), KeyLocation: r.FormValue("keyLocation"), URLs: []string{r.FormValue("url")}}
+	q := r.URL.Query()
+	ask := notice{Key: q.Get("key"), KeyLocation: q.Get("keyLocation"), URLs: []string{q.Get("url")}}
 	if r.Method == http.MethodPost {
 		ask = notice{}
 		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxNotice)).Decode(&ask); err != nil {
@@ -95,8 +102,11 @@ func (n *indexNow) take(ctx context.Context, ask *notice) (status int, err error
 			return http.StatusUnprocessableEntity, fmt.Errorf("URL %.200q is not below %s, as the key is", url, root)
 		}
 	}
-	if !n.proofs.Of("").Allow() {
-		return http.StatusTooManyRequests, errors.New("too many notices: one a second, retry later")
+	if why := n.optOuts.Host(m.GetHost()); why != "" {
+		return http.StatusForbidden, errors.New(why)
+	}
+	if !n.proofs.Of(m.GetHost()).Allow() {
+		return http.StatusTooManyRequests, errors.New("too many notices for the host: one in ten seconds, retry later")
 	}
 	resp, err := n.get(ctx, &fetch.Request{URL: location, MaxBytes: maxKeyFile, Cut: true, Accept: "text/plain,*/*;q=0.1"})
 	if err != nil {

@@ -13,6 +13,16 @@ import (
 	"github.com/apoidea/apoidea/node/loop"
 )
 
+// noOptOuts is an empty list, except for one host.
+type noOptOuts struct{}
+
+func (noOptOuts) Host(host string) string {
+	if host == "out.example" {
+		return "the site has opted out"
+	}
+	return ""
+}
+
 func TestIndexNow(t *testing.T) {
 	files := map[string]string{"https://a.example/abcd1234.txt": "abcd1234\n", "https://a.example/docs/key.txt": "abcd1234", "https://a.example/wrong123.txt": "other"}
 	var got []*wire.Again
@@ -22,7 +32,7 @@ func TestIndexNow(t *testing.T) {
 			return nil, errors.New("no answer")
 		}
 		return &fetch.Response{Status: 200, Body: []byte(text)}, nil
-	}, func(_ context.Context, m *wire.Again) error {
+	}, noOptOuts{}, func(_ context.Context, m *wire.Again) error {
 		got = append(got, m)
 		return m.Validate()
 	})
@@ -38,6 +48,8 @@ func TestIndexNow(t *testing.T) {
 		"key of another":  {"GET", "/indexnow?url=https://a.example/p&key=abcd1234&keyLocation=https://b.example/abcd1234.txt", "", 422, 0},
 		"wrong key":       {"GET", "/indexnow?url=https://a.example/p&key=wrong123", "", 403, 0},
 		"no key file":     {"GET", "/indexnow?url=https://b.example/p&key=abcd1234", "", 403, 0},
+		"opted out":       {"GET", "/indexnow?url=https://out.example/p&key=abcd1234", "", 403, 0},
+		"a form":          {"POST", "/indexnow?url=https://a.example/p&key=abcd1234", `{"host":"a.example","key":"abcd1234","urlList":["https://a.example/p"]}`, 200, 1},
 		"short key":       {"GET", "/indexnow?url=https://a.example/p&key=abc", "", 400, 0},
 		"a path as key":   {"GET", "/indexnow?url=https://a.example/p&key=../../etc/passwd", "", 400, 0},
 		"no URL":          {"GET", "/indexnow?key=abcd1234", "", 422, 0},
@@ -51,7 +63,9 @@ func TestIndexNow(t *testing.T) {
 	} {
 		got = nil
 		w := httptest.NewRecorder()
-		n.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), row.method, row.target, strings.NewReader(row.body)))
+		r := httptest.NewRequestWithContext(t.Context(), row.method, row.target, strings.NewReader(row.body))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded") // as curl -d does
+		n.ServeHTTP(w, r)
 		urls := 0
 		for _, m := range got {
 			urls += len(m.GetUrl())

@@ -261,7 +261,7 @@ func (d formDesk) SetOptOut(ctx context.Context, s optout.Subject, a optout.Acti
 func (o *OptOuts) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", optout.NewForm(formDesk{o}, o.deps.Contact))
-	mux.Handle("/indexnow", newIndexNow(o.deps.Prover.get, o.deps.Signal))
+	mux.Handle("/indexnow", newIndexNow(o.deps.Prover.get, o.deps.Lists, o.deps.Signal))
 	return mux
 }
 

@@ -15,12 +15,12 @@ import (
 var Freshness = trial.Experiment{
 	Name:  "freshness",
 	About: "share of time in which copies are current, by schedule of visits, for 1 to 100 peers",
-	Long: `The histories of pages in virtual time: --traces is a directory of *.csv.gz with page, host and unix_s. The first row of a page begins its history. Without
+	Long: `The histories of pages in virtual time: --traces is a directory of .csv.gz files with page, host and unix_s. The first row of a page begins its history. Without
 --traces, 500 pages change as Poisson processes for 720 days, once in ten days on average, with rates from a Gamma distribution of shape 0.5.
-freshness is the share of page-time in which the copy is current, in the last three quarters of the trace. Each schedule has the same budget: a visit
-to each page in --every days on average (28, and twice as much until a page changes 0.2 times in it; 14 without --traces).
+freshness is the share of page-time in which the copy is current, in the last three quarters of the trace. Each schedule has the same budget. It is a
+visit to each page in --every days on average: 14 without --traces, else 28, doubled until a page changes 0.2 times in it.
 
-uniform visits each page equally often, proportional in proportion to its true rate, oracle at the frequencies that are best for the true rates.
+uniform visits each page equally often. proportional visits it in proportion to its true rate, oracle at the frequencies that are best for the true rates.
 nutch multiplies the interval of a page by 0.8 after a change and by 1.4 otherwise, and visits the page that is due first. bayes is crawl/fresh. It
 learns rates from the visits only, and does not know when a change was. With 8 and 100 peers, pages belong to peers by the hash of the host, or of
 the page if a trace has one host. Each peer has a share of the budget for its pages, and its own threshold, which follows those of 16 neighbors once an
