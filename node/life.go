@@ -121,9 +121,6 @@ func (n *Node) startAbove(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return limits.WatchDisk(ctx, n.cfg.DataDir, n.limits.Reserve, n.store) })
 	g.Go(func() error { return n.limits.Run(ctx) })
 	g.Go(func() error { return n.limits.Observe(ctx, machine.This()) })
-	if n.cfg.OwnProcess {
-		g.Go(func() error { return limits.GiveBack(ctx, n.crawl.Worker.Stats) })
-	}
 	g.Go(func() error { return n.afterReady(ctx, n.jobs.RunSeeds) })
 	g.Go(func() error { return n.afterReady(ctx, n.registry.Run) })
 	g.Go(func() error { return n.afterReady(ctx, n.owners.RunOutbox) })

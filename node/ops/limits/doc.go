@@ -7,8 +7,7 @@
 // starting no fetch while usage is above it. Values of `limits set`, a pause, and the traffic of
 // the day and the month are stored and survive a restart.
 //
-// [WatchDisk] stops the peer before its disk is full, and [GiveBack] returns memory when the peer
-// is idle.
+// [WatchDisk] stops the peer before its disk is full.
 //
 // # One line for all connections
 //
