@@ -16,17 +16,17 @@ var Freshness = trial.Experiment{
 	Name:  "freshness",
 	About: "share of time in which copies are current, by schedule of visits, for 1 to 100 peers",
 	Long: `The histories of pages in virtual time: --traces is a directory of .csv.gz files with page, host and unix_s. The first row of a page begins its history. Without
---traces, 500 pages change as Poisson processes for 720 days, once in ten days on average, with rates from a Gamma distribution of shape 0.5.
-freshness is the share of page-time in which the copy is current, in the last three quarters of the trace. Each schedule has the same budget. It is a
-visit to each page in --every days on average: 14 without --traces, else 28, doubled until a page changes 0.2 times in it.
+--traces, 500 pages change as Poisson processes for 720 days. Their rates are from a Gamma distribution of shape 0.5, with a mean of a change in ten days.
+Column freshness is the share of page-time in which the copy is current, in the last three quarters of the trace. Each schedule has the same budget: a visit
+to each page in --every days on average. The default is 14 without --traces. With traces it is 28, doubled until a page changes 0.2 times in it.
 
-uniform visits each page equally often. proportional visits it in proportion to its true rate, oracle at the frequencies that are best for the true rates.
-nutch multiplies the interval of a page by 0.8 after a change and by 1.4 otherwise, and visits the page that is due first. bayes is crawl/fresh. It
+Policy uniform visits each page equally often. Policy proportional visits it in proportion to its true rate, oracle at the frequencies that are best for
+the true rates. Nutch's rule multiplies the interval of a page by 0.8 after a change and by 1.4 otherwise. Policy bayes is crawl/fresh. It
 learns rates from the visits only, and does not know when a change was. With 8 and 100 peers, pages belong to peers by the hash of the host, or of
 the page if a trace has one host. Each peer has a share of the budget for its pages, and its own threshold, which follows those of 16 neighbors once an
-hour. Rows alone do not follow. busiest is the visits of the busiest peer relative to its share.
+hour. Rows alone do not follow. Column busiest is the visits of the busiest peer relative to its share.
 
-gap_closed is the part of the gap between uniform and oracle; it is omitted if the gap is below 0.005. In rows important, a page has a weight from
+Column gap_closed is the part of the gap between uniform and oracle; it is omitted if the gap is below 0.005. In rows important, a page has a weight from
 Pareto(1.2) in budget and freshness. Figures are medians of ten draws of weights, phases of first visits, and owners.
 
 Papers: 1.6 (refreshing), 2.4 (pages to check a day), 2.6 (pages watched for changes).`,
