@@ -332,7 +332,7 @@ func (bk *books) again(h *hosts.Host, hj *hosts.Job, f *ondisk.Final) *Again {
 		a.Next, a.Why = due, fmt.Sprintf("when the value of a visit reaches the threshold of the budget (%s); at the latest after %d times the mean interval", js.Refresh, fresh.Floor)
 	}
 	if at := bk.agenda.VisitsAt(h, hj); at == hosts.Never && !a.Next.IsZero() {
-		a.Why += "; not at present: its host is out at a worker, the job is paused, or the site has opted out"
+		a.Why += "; not at present: the page is leased, the job is paused, or the site has opted out"
 	}
 	return a
 }

@@ -638,10 +638,67 @@ func TestARequestIsNotRepeated(t *testing.T) {
 	if w.all() != 5 {
 		t.Errorf("%d visits, want 5", w.all())
 	}
+	w.refresh("3650d")
+	w.now = w.now.Add(time.Hour)
+	soon := &wire.Again{Host: "a.example", AtS: uint32(w.now.Unix())}
+	now := &wire.Again{Host: "a.example", AtS: soon.AtS, Now: true}
+	w.do(func(o *owner.Owner) {
+		for _, a := range []*wire.Again{soon, now, soon} {
+			o.Refresh(a)
+		}
+	})
+	if next := w.fate("http://a.example/00").Again; next.Why != "asked for by refresh --now" {
+		t.Errorf("after a request with --now behind one without: %+v", next)
+	}
 	w.state(job.StateCanceled)
 	w.do(func(o *owner.Owner) {
 		if o.Refresh(m) != 0 {
 			t.Error("pages of a canceled job are visited")
 		}
 	})
+}
+
+// urlList is a list of opted-out URLs.
+type urlList map[string]bool
+
+func (urlList) Host(string) string { return "" }
+
+func (l urlList) URL(url string) string {
+	if l[url] {
+		return "on the list"
+	}
+	return ""
+}
+
+func TestAnOptOutOfAURLMayEnd(t *testing.T) {
+	list := urlList{}
+	w := newChanging(t, "1d", func(cfg *owner.Config) { cfg.OptOuts = list })
+	w.post(1, pages("a.example", 2)...)
+	w.live(0.5)
+	const url = "http://a.example/00"
+	list[url] = true
+	if w.live(5); len(w.visits[url]) != 0 || len(w.visits) != 1 {
+		t.Errorf("visits %v while %s is on the list", w.visits, url)
+	}
+	delete(list, url)
+	if w.live(3); len(w.visits[url]) < 2 {
+		t.Errorf("visits %v after %s left the list", w.visits, url)
+	}
+}
+
+// TestAJobThatBecomesUnknown has a change of its state and is then not known any more.
+func TestAJobThatBecomesUnknown(t *testing.T) {
+	w := newChanging(t, "1d", nil)
+	w.post(1, pages("a.example", 2)...)
+	w.live(0.5)
+	w.state(job.StatePaused)
+	e := w.jobs[w.id]
+	delete(w.jobs, w.id)
+	w.do(func(o *owner.Owner) { o.JobChanged(w.id) })
+	w.live(3) // fails if there is always something to do
+	w.jobs[w.id] = e
+	w.state(job.StateRunning)
+	if w.live(3); w.all() < 4 {
+		t.Errorf("%d visits once the job is known again", w.all())
+	}
 }

@@ -32,7 +32,7 @@ type refreshing struct {
 const (
 	// firstWeight is the weight of URLs that match --first; others have 1.
 	firstWeight = 4
-	// sitemapWeight is that of sitemaps and feeds, which tell of other URLs; sitemapPart is the part
+	// sitemapWeight is that of sitemaps and feeds, which name other URLs; sitemapPart is the part
 	// of the interval of others after which they are visited.
 	sitemapWeight = 16
 	sitemapPart   = 0.25
@@ -329,9 +329,13 @@ func (s *Scans) All(js *JobState) {
 func (s *Scans) Host(h *Host, js *JobState, a *wire.Again) bool {
 	prefix := ondisk.JobPrefix(h.Pos, ondisk.KindEntry, js.ID)
 	for _, c := range s.list {
-		if c.job == js && c.again != nil && bytes.HasPrefix(c.from, prefix) {
-			return true // it is under way
+		if c.job != js || c.again == nil || !bytes.HasPrefix(c.from, prefix) {
+			continue
 		}
+		if at, was := a.GetAtS(), c.again.GetAtS(); at > was || at == was && a.GetNow() && !c.again.GetNow() {
+			c.from, c.again = prefix, a // in place of an earlier request
+		}
+		return true
 	}
 	if len(s.list) >= maxScans {
 		return false
@@ -342,7 +346,7 @@ func (s *Scans) Host(h *Host, js *JobState, a *wire.Again) bool {
 
 // Some reports whether a scan is in progress or due.
 func (s *Scans) Some() bool {
-	return len(s.list) > 0 || slices.ContainsFunc(s.jobs.Order, func(js *JobState) bool { return js.visits.rescan })
+	return len(s.list) > 0 || slices.ContainsFunc(s.jobs.Order, func(js *JobState) bool { return js.Known && js.visits.rescan })
 }
 
 // Rescan makes the entries of the job be scanned once more, also by a later process.
