@@ -270,3 +270,28 @@ func TestControlResized(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// TestAnUnusedBudgetIsForgotten lets nothing be visited for a month, as when delays forbid it.
+func TestAnUnusedBudgetIsForgotten(t *testing.T) {
+	c := NewControl(240, 100)
+	usual := c.Log
+	for range 30 * 24 {
+		c.Tick()
+	}
+	days := make([]float64, 20)
+	for hour := range 24 * len(days) {
+		for c.Hour = 0; !c.Spent() && float64(c.Hour) < 10*math.Exp(usual-c.Log); c.Hour++ {
+		}
+		days[hour/24] += float64(c.Hour)
+		c.Tick()
+	}
+	sum := 0.
+	for day, visits := range days {
+		if sum += visits; day >= 15 && math.Abs(visits-240) > 60 {
+			t.Fatalf("visits by day %.0f, want about 240 from the 15th on", days)
+		}
+	}
+	if sum > 1.5*240*float64(len(days)) {
+		t.Errorf("visits by day %.0f: more than half of the budget beyond it", days)
+	}
+}
