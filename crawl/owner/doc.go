@@ -19,6 +19,8 @@
 //   - outbox: links for other owners, written in one batch with the outcome of their page.
 //   - fate: the outcome that all pending URLs of a job on a host get without being tried: its
 //     budget is exhausted, the host is down, or the job was canceled.
+//   - visit: a page that has its outcome is fetched again. It stays done, so that neither counters
+//     nor the end of a crawl depend on visits; see hosts/visits.go and package fresh.
 //   - synced: all records of a key that other peers may hold have arrived. Until then an owner
 //     accepts links, but answers no worker about the host.
 //   - frozen: a host that is being handed off. Its lease is transferred as a note, and adopted by
