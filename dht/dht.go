@@ -422,6 +422,11 @@ func (d *DHT) Leaf(id peer.ID) (is, proven bool) {
 	return d.ring.Leaf(id)
 }
 
+// Served reports whether a peer was seen to serve a key, as a neighbor in the last hour.
+func (d *DHT) Served(id peer.ID, key ring.Key) bool {
+	return read(d, func(r *Ring) bool { return r.Served(d.cfg.Now(), id, key) })
+}
+
 // Suspect reports whether a leaf peer has failed to answer since its last message.
 func (d *DHT) Suspect(id peer.ID) bool {
 	return read(d, func(r *Ring) bool { return r.Suspect(id) })

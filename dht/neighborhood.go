@@ -26,6 +26,50 @@ type neighborhood struct {
 	peers   map[ring.Key]*neighbor // the peers in leaves
 	version int                    // of the leaf set: grows with each change
 	encoded *wire.Neighbours       // our lists in wire form; nil after a change
+	served  []servedArc            // arcs that neighbors served, oldest first
+}
+
+const (
+	// servedFor is how long an arc counts as served after its last announcement, maxServed the number
+	// of these arcs.
+	servedFor = time.Hour
+	maxServed = 256
+)
+
+// servedArc is an arc that a neighbor announced to serve.
+type servedArc struct {
+	id   peer.ID
+	arc  ring.Arc
+	last time.Time // of these announcements
+}
+
+// witness records the arc that a neighbor serves, as far as no other known peer lies in it, and not
+// this one if it serves itself: a false announcement covers no keys of others.
+func (h *neighborhood) witness(now time.Time, p Peer, arc ring.Arc, serves bool) {
+	clip := func(key ring.Key) {
+		if key != arc.End && arc.Contains(key) {
+			arc.Start = key
+		}
+	}
+	for key := range h.peers {
+		clip(key)
+	}
+	if serves {
+		clip(h.self.Key())
+	}
+	same := func(s servedArc) bool { return s.id == p.ID && s.arc == arc }
+	if n := len(h.served); n == 0 || !same(h.served[n-1]) {
+		h.served = append(slices.DeleteFunc(h.served, same), servedArc{id: p.ID, arc: arc})
+		h.served = h.served[max(0, len(h.served)-maxServed):]
+	}
+	h.served[len(h.served)-1].last = now
+}
+
+// Served reports whether a neighbor was seen to serve a key, in the last hour.
+func (h *neighborhood) Served(now time.Time, id peer.ID, key ring.Key) bool {
+	return slices.ContainsFunc(h.served, func(s servedArc) bool {
+		return s.id == id && s.arc.Contains(key) && now.Sub(s.last) < servedFor
+	})
 }
 
 // neighbor is a peer of the leaf set.

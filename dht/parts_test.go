@@ -597,3 +597,40 @@ func TestCallersAreNotProven(t *testing.T) {
 		t.Errorf("it answered: in the leaf set %v, proven %v", is, proven)
 	}
 }
+
+// TestServedArcsOfOthers: an announced arc counts for an hour, without the part that belongs to
+// other known peers, or to this one once it serves.
+func TestServedArcsOfOthers(t *testing.T) {
+	p := partsOf(Config{})
+	p.self.ID = "self"
+	self := p.self.Key()
+	others := around(self, 6)
+	slices.SortFunc(others, func(a, b Peer) int { return a.Key().Sub(self).Compare(b.Key().Sub(self)) }) // clockwise
+	p = p.with(others...)
+	last := others[5]
+	p.witness(start, last, ring.Arc{Start: last.Key(), End: last.Key()}, false)
+	for i, q := range others {
+		if got := p.Served(start, last.ID, q.Key()); got != (i == 5) {
+			t.Errorf("position %d of the leaf set: served %v", i, got)
+		}
+	}
+	if p.Served(start, others[0].ID, last.Key()) || p.Served(start.Add(servedFor), last.ID, last.Key()) {
+		t.Error("served by another peer, or without end")
+	}
+	first := others[0]
+	from := others[5].Key()
+	for _, serves := range []bool{false, true} {
+		p.witness(start, first, ring.Arc{Start: from, End: first.Key()}, serves)
+		if got := p.Served(start, first.ID, self); got == serves {
+			t.Errorf("serving %v: the position of this peer counts as served by its successor: %v", serves, got)
+		}
+		p.neighborhood.served = nil
+	}
+	for range 3 * maxServed {
+		from = from.Add(ring.Key{ring.KeySize - 1: 1})
+		p.witness(start, first, ring.Arc{Start: from, End: first.Key()}, false)
+	}
+	if n := len(p.neighborhood.served); n != maxServed {
+		t.Errorf("%d arcs", n)
+	}
+}

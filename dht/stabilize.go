@@ -228,6 +228,9 @@ func (l *listener) receive(now time.Time, announced *wire.Neighbours, fresh bool
 		}
 		if fresh || l.serving.state != Joining {
 			n.last = wordOf(now, p, announced)
+			if n.last.serves {
+				l.neighborhood.witness(now, p, n.last.served, l.serving.serves)
+			}
 		}
 		quiet := n.weighed == l.neighborhood.version && sameLists(n.lists, announced)
 		n.lists, n.weighed = announced, l.neighborhood.version

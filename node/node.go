@@ -20,6 +20,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/calls"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
@@ -469,6 +470,11 @@ func (n *Node) hosting() owner.Config {
 	c.MaxRequests, c.PageHosts = int64(n.cfg.MaxRequestsPerHost), n.cfg.PageHosts
 	c.MaxHostBytes, c.Near = n.cfg.MaxBytesPerHost, n.authorizer.near
 	c.RefreshShare, c.Day = n.cfg.RefreshShare, n.cfg.RefreshDay
+	c.Sign = n.ring.net.Sign
+	c.Certified = func(by string, key ring.Key, text, signature []byte) bool {
+		id := peer.ID(by)
+		return (id == n.ring.net.Self() || n.ring.dht.Served(id, key)) && member.Signed(id, text, signature)
+	}
 	return c
 }
 

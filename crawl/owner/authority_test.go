@@ -8,13 +8,26 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/owner/hosts"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/ring"
 )
+
+// signs makes certificates count: an owner's signature is its name and the text. Known names the
+// earlier owners that were seen to serve the host.
+func signs(cfg *owner.Config, known ...string) {
+	cfg.Sign = func(text []byte) []byte { return append([]byte(cfg.Self+" signs "), text...) }
+	cfg.Certified = func(by string, _ ring.Key, text, signature []byte) bool {
+		return (by == cfg.Self || slices.Contains(known, by)) && string(signature) == by+" signs "+string(text)
+	}
+}
 
 // among is a scene in which only some workers stand near the owner.
 func among(t *testing.T, near ...string) *scene {
 	s := newScene(t, func(_ *wire.JobSpec, cfg *owner.Config) {
 		cfg.Near = func(worker string) bool { return slices.Contains(near, worker) }
+		signs(cfg)
 	})
 	s.placed(s.post(0, pages("a.example", 10)...), "w1")
 	return s
@@ -38,25 +51,36 @@ func (s *scene) unasked(from string, m *wire.Session) (n int) {
 	return n
 }
 
-// TestStrangersReportNothing: what a peer says of a host that it never had changes nothing,
-// whatever epoch it names, and it gets no host that was not offered to it.
+// TestStrangersReportNothing: what a peer reports of a host that it never had changes nothing,
+// whatever epoch and certificate it names, also if it is a neighbor.
 func TestStrangersReportNothing(t *testing.T) {
 	for _, held := range []bool{false, true} {
-		s := among(t, "w1")
+		s := among(t, "w1", "w0")
 		epoch := &wire.Epoch{}
+		var stolen *wire.Certificate
 		if held {
-			epoch = s.ask("w1", "a.example", nil, 3).GetEpoch()
+			g := s.ask("w1", "a.example", nil, 3)
+			epoch = g.GetEpoch()
+			stolen = &wire.Certificate{Epoch: epoch, Signature: g.GetSignature()}
 		}
-		for _, e := range []*wire.Epoch{nil, epoch} {
+		own := ondisk.Epoch{Counter: 7, Peer: "x"}
+		forged := &wire.Certificate{Epoch: own.Wire(), Signature: append([]byte("x signs "), hosts.SignedLease("a.example", "x", own)...)}
+		for _, by := range []*wire.Certificate{nil, stolen, forged} {
+			e := by.GetEpoch()
+			if by == nil {
+				e = epoch
+			}
 			lie := &wire.HostWork{
-				Host: "a.example", Epoch: e, Want: 5, Addrs: [][]byte{{192, 0, 2, 66}}, BackoffMs: 86_400_000, BackoffReason: "no",
+				Host: "a.example", Epoch: e, Certificate: by, Want: 5, Addrs: [][]byte{{192, 0, 2, 66}}, BackoffMs: 86_400_000, BackoffReason: "no",
 				Fetched: []*wire.Fetched{s.got("http://a.example/00", link.OutcomeOK, "http://b.example/lie"), s.got("http://a.example/made-up", link.OutcomeOK)},
 				Robots:  []*wire.Robots{{Origin: "http://a.example", State: robotsState(t, s.now)}},
 			}
 			unknown := job.NewID() // is not asked for: a stranger may name any
 			made := []*wire.Fetched{{Job: unknown[:], Url: []byte("http://made-up.example/")}}
-			if n := s.unasked("x", &wire.Session{Hosts: []*wire.HostWork{lie, {Host: "made-up.example", Fetched: made}}}); n != 3 {
-				t.Errorf("held %v, epoch %v: %d outcomes were left aside", held, e, n)
+			for _, from := range []string{"x", "w0"} {
+				if n := s.unasked(from, &wire.Session{Hosts: []*wire.HostWork{lie, {Host: "made-up.example", Fetched: made}}}); n != 3 {
+					t.Errorf("held %v, certificate %v: %d outcomes of %s were left aside", held, by, n, from)
+				}
 			}
 		}
 		if f := s.fate("http://a.example/00"); f.Final.Outcome != link.OutcomeNone {
@@ -85,9 +109,11 @@ func TestLateWorkersAreBelieved(t *testing.T) {
 		"the owner's end": func(s *scene) { s.open(s.now) },
 	} {
 		s := among(t)
-		url := granted(s.ask("w1", "a.example", nil, 3))[0]
+		g := s.ask("w1", "a.example", nil, 3)
+		url := granted(g)[0]
 		between(s)
-		if n := s.unasked("w1", &wire.Session{Hosts: []*wire.HostWork{{Host: "a.example", Fetched: []*wire.Fetched{s.got(url, link.OutcomeOK)}}}}); n != 0 {
+		by := &wire.Certificate{Epoch: g.GetEpoch(), Signature: g.GetSignature()}
+		if n := s.unasked("w1", &wire.Session{Hosts: []*wire.HostWork{{Host: "a.example", Certificate: by, Fetched: []*wire.Fetched{s.got(url, link.OutcomeOK)}}}}); n != 0 {
 			t.Errorf("%s: %d outcomes were left aside", name, n)
 		}
 		if f := s.fate(url); f.Final.Outcome != link.OutcomeOK {
@@ -151,6 +177,39 @@ func TestHostsMoveWithTheirWorkers(t *testing.T) {
 		b.wait(time.Second)
 		if reply, _ := b.say("home", heartbeat(g.GetEpoch())); len(reply.GetRevoked()) > 0 {
 			t.Fatalf("taken away %v after the host had moved", b.now.Sub(a.now))
+		}
+	}
+}
+
+// TestCertificatesOfEarlierOwners: the worker of an earlier owner reports to the next one, if that
+// one saw the earlier owner serve the host; a lease note counts under the same condition.
+func TestCertificatesOfEarlierOwners(t *testing.T) {
+	for _, seen := range []bool{false, true} {
+		a, ring := newArcScene(t, "self", true, func(_ *wire.JobSpec, cfg *owner.Config) { signs(cfg) })
+		a.post(0, pages(host, 20)...)
+		g := a.lease("home", host, 6)
+		b, _ := newArcScene(t, "next", true, func(_ *wire.JobSpec, cfg *owner.Config) {
+			if signs(cfg); seen {
+				signs(cfg, "self")
+			}
+		})
+		note, ok := a.owner.Lease(posOf(host))
+		if !ok {
+			t.Fatal("no lease note")
+		}
+		ring.mine = false
+		b.post(0, pages(host, 20)...)
+		var err error
+		b.do(func(o *owner.Owner) { err = o.Adopt(note) })
+		if (err == nil) != seen {
+			t.Errorf("seen %v: lease note: %v", seen, err)
+		}
+		b.wait(time.Minute) // the lease is over
+		by := &wire.Certificate{Epoch: g.GetEpoch(), Signature: g.GetSignature()}
+		url := granted(g)[0]
+		b.unasked("home", &wire.Session{Hosts: []*wire.HostWork{{Host: host, Certificate: by, Fetched: []*wire.Fetched{b.got(url, link.OutcomeOK)}}}})
+		if f := b.fate(url); (f.Final.Outcome == link.OutcomeOK) != seen {
+			t.Errorf("seen %v: %+v", seen, f)
 		}
 	}
 }

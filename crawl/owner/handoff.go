@@ -49,7 +49,7 @@ func (o *Owner) Lease(pos ring.Pos) (*wire.LeaseNote, bool) {
 	}
 	l := h.Lease
 	m := &wire.LeaseNote{
-		Host: h.Rec.Name, Worker: []byte(l.Session.Peer), Incarnation: l.Session.Incarnation, Epoch: l.Epoch.Wire(),
+		Host: h.Rec.Name, Worker: []byte(l.Session.Peer), Incarnation: l.Session.Incarnation, Epoch: l.Epoch.Wire(), Signature: l.Signed,
 		RemainingMs: uint32(min(max(l.Expires-o.Now, 0), wire.MaxLeaseMs)), // bounded
 	}
 	columns := make(map[*hosts.Job]uint32)
@@ -90,6 +90,9 @@ func (o *Owner) Adopt(m *wire.LeaseNote) error {
 	if h.Lease != nil || epoch == h.Over {
 		return nil
 	}
+	if !o.Cfg.HasCertificate(m.GetHost(), string(m.GetWorker()), epoch, m.GetSignature()) {
+		return fmt.Errorf("lease note: host %q: no valid certificate of its epoch's owner", m.GetHost())
+	}
 	s, later := o.leases.Adopter(string(m.GetWorker()), m.GetIncarnation())
 	h.Tenure.Lift(epoch)
 	if later {
@@ -106,7 +109,7 @@ func (o *Owner) Adopt(m *wire.LeaseNote) error {
 	}
 	o.placer.End(h)
 	o.leases.Names(h, s.Peer)
-	h.Tenure.Begin(&hosts.Lease{Session: s, Epoch: epoch, Expires: o.Now + int64(m.GetRemainingMs()), Out: make(map[uint64]*hosts.Item), Owing: o.Now})
+	h.Tenure.Begin(&hosts.Lease{Session: s, Epoch: epoch, Signed: m.GetSignature(), Expires: o.Now + int64(m.GetRemainingMs()), Out: make(map[uint64]*hosts.Item), Owing: o.Now})
 	s.Leases[h] = struct{}{}
 	o.leases.N++
 	for i, hash := range m.GetHash() {

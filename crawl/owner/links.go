@@ -80,7 +80,7 @@ func (d *Delivery) take(from, to int) {
 			continue
 		}
 		if a.Host != lastHost {
-			lastHost, lastState = a.Host, enter(o.hosts, nil, a.Host, nil).answer
+			lastHost, lastState = a.Host, enter(o.hosts, nil, a.Host, nil, nil).answer
 		}
 		switch lastState {
 		case hosts.Moved:
@@ -139,11 +139,11 @@ type entry struct {
 
 // enter authorizes a request of another peer about a host, before anything of the host is read. All
 // checks on callers belong here. The caller is a worker with its session, which may name the epoch
-// of a lease, or a sender of links with neither.
+// of a lease and have a certificate, or a sender of links with none of them.
 //
 // For an answer other than Here, the caller asks the other owner, or retries. Workers get no answer
 // while records may be missing, since one of them may be a lease.
-func enter(t *hosts.Table, s *hosts.Session, name string, epoch *wire.Epoch) (e entry) {
+func enter(t *hosts.Table, s *hosts.Session, name string, epoch *wire.Epoch, by *wire.Certificate) (e entry) {
 	if s == nil {
 		e.answer = t.AnswersFor(name)
 	} else {
@@ -151,17 +151,18 @@ func enter(t *hosts.Table, s *hosts.Session, name string, epoch *wire.Epoch) (e 
 	}
 	if e.answer == hosts.Here {
 		e.host = t.Find(name)
-		e.heard = s != nil && reportsOf(t, s, e.host)
 		e.held = s != nil && e.host.LeasedTo(s, epoch) // not renewed here: outcomes may follow an expired lease
+		e.heard = s != nil && reportsOf(t, s, &e, name, by)
 	}
 	return e
 }
 
-// reportsOf reports whether a worker may report outcomes of a host: it has the host, or had it. A
-// neighbor may have had it under an earlier owner whose record did not arrive in time; its outcomes
-// would be lost otherwise.
-func reportsOf(t *hosts.Table, s *hosts.Session, h *hosts.Host) bool {
-	return s.Peer == t.Cfg.Self || h != nil && h.Worked(s.Peer) || t.Near(s)
+// reportsOf reports whether a worker may report outcomes of a host: it has the host, or its
+// certificate shows that it had it, under this owner or an earlier one. The end of a lease ends
+// requests, not reports.
+func reportsOf(t *hosts.Table, s *hosts.Session, e *entry, name string, by *wire.Certificate) bool {
+	epoch := ondisk.Epoch{Counter: by.GetEpoch().GetCounter(), Peer: string(by.GetEpoch().GetPeer())}
+	return s.Peer == t.Cfg.Self || e.held || t.Cfg.HasCertificate(name, s.Peer, epoch, by.GetSignature())
 }
 
 // Worked reports whether a peer is or was the host's worker. Part of a step.

@@ -88,7 +88,11 @@ func (v *Visit) Go() (through bool) {
 // work processes the work of a host; false if it exceeds the step's capacity.
 func (v *Visit) work(w *wire.HostWork) (through bool) {
 	o, s, reply := v.owner, v.session, v.reply
-	e := enter(o.hosts, s, w.GetHost(), w.GetEpoch())
+	var by *wire.Certificate
+	if len(w.GetFetched()) > 0 {
+		by = w.GetCertificate()
+	}
+	e := enter(o.hosts, s, w.GetHost(), w.GetEpoch(), by)
 	switch e.answer {
 	case hosts.Moved:
 		reply.Move(w.GetHost())
@@ -279,7 +283,7 @@ func (vs *visits) accepts(s *hosts.Session, h *hosts.Host, n int, reply *leases.
 		vs.leases.End(h, leases.Released, 0)
 		may = true
 	}
-	may = may || vs.hosts.Near(s) && h.Search.State != hosts.SearchOffered
+	may = may || vs.Cfg.IsNear(s.Peer) && h.Search.State != hosts.SearchOffered
 	if h.Lease != nil || s.Incarnation == 0 && s.Heard == 0 || h.Barred(vs.Now) || h.Search.Reserved > 0 || !may || vs.agenda.URLsAt(h) > vs.Now {
 		reply.Revoke(h.Rec.Name)
 		if offered {
@@ -330,7 +334,7 @@ func (o *Owner) Renew(now time.Time, from string, m *wire.Session) *wire.Session
 	for _, held := range m.GetHeld() {
 		var e entry
 		if known { // no lookup for an untrusted peer
-			e = enter(o.hosts, s, held.GetHost(), held.GetEpoch())
+			e = enter(o.hosts, s, held.GetHost(), held.GetEpoch(), nil)
 		}
 		if !e.held || o.visits.owes(e.host) {
 			reply.NotRenewed = append(reply.NotRenewed, held.GetHost())
@@ -344,7 +348,7 @@ func (o *Owner) Renew(now time.Time, from string, m *wire.Session) *wire.Session
 
 // renew extends a lease that a worker lists as held, and takes back URLs of lost replies.
 func (vs *visits) renew(s *hosts.Session, lease *wire.HostLease, reply *leases.Reply) {
-	e := enter(vs.hosts, s, lease.GetHost(), lease.GetEpoch())
+	e := enter(vs.hosts, s, lease.GetHost(), lease.GetEpoch(), nil)
 	h := e.host
 	switch {
 	case e.answer == hosts.Moved:

@@ -289,6 +289,13 @@ func epoch(e *Epoch) error {
 	return nil
 }
 
+func signature(b []byte) error {
+	if len(b) > MaxSignature {
+		return fmt.Errorf("signature of %d bytes, at most %d", len(b), MaxSignature)
+	}
+	return nil
+}
+
 func addrs(list [][]byte) error {
 	for _, addr := range list {
 		if len(addr) != 4 && len(addr) != 16 {

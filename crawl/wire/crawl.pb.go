@@ -471,6 +471,7 @@ type HostWork struct {
 	Addrs         [][]byte               `protobuf:"bytes,10,rep,name=addrs,proto3" json:"addrs,omitempty"`                           // addresses of the site, as resolved by the worker (4 or 16 bytes)
 	ConnectUs     uint32                 `protobuf:"varint,12,opt,name=connect_us,json=connectUs,proto3" json:"connect_us,omitempty"` // least time to open a connection to the first of them; 0: none was opened
 	Returned      []*Unfetched           `protobuf:"bytes,11,rep,name=returned,proto3" json:"returned,omitempty"`                     // URLs of the window returned without a try (with release)
+	Certificate   *Certificate           `protobuf:"bytes,13,opt,name=certificate,proto3" json:"certificate,omitempty"`               // of a lease of the host, with outcomes
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -589,6 +590,66 @@ func (x *HostWork) GetReturned() []*Unfetched {
 	return nil
 }
 
+func (x *HostWork) GetCertificate() *Certificate {
+	if x != nil {
+		return x.Certificate
+	}
+	return nil
+}
+
+// Certificate proves that a worker had the lease of a host under an epoch.
+type Certificate struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         *Epoch                 `protobuf:"bytes,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Signature     []byte                 `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"` // by the peer of the epoch, see owner.SignedLease
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Certificate) Reset() {
+	*x = Certificate{}
+	mi := &file_crawl_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Certificate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Certificate) ProtoMessage() {}
+
+func (x *Certificate) ProtoReflect() protoreflect.Message {
+	mi := &file_crawl_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
+func (*Certificate) Descriptor() ([]byte, []int) {
+	return file_crawl_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Certificate) GetEpoch() *Epoch {
+	if x != nil {
+		return x.Epoch
+	}
+	return nil
+}
+
+func (x *Certificate) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
 // Unfetched names a URL of a window that was not tried.
 type Unfetched struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -600,7 +661,7 @@ type Unfetched struct {
 
 func (x *Unfetched) Reset() {
 	*x = Unfetched{}
-	mi := &file_crawl_proto_msgTypes[7]
+	mi := &file_crawl_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -612,7 +673,7 @@ func (x *Unfetched) String() string {
 func (*Unfetched) ProtoMessage() {}
 
 func (x *Unfetched) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[7]
+	mi := &file_crawl_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -625,7 +686,7 @@ func (x *Unfetched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unfetched.ProtoReflect.Descriptor instead.
 func (*Unfetched) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{7}
+	return file_crawl_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Unfetched) GetJob() []byte {
@@ -653,7 +714,7 @@ type Robots struct {
 
 func (x *Robots) Reset() {
 	*x = Robots{}
-	mi := &file_crawl_proto_msgTypes[8]
+	mi := &file_crawl_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -665,7 +726,7 @@ func (x *Robots) String() string {
 func (*Robots) ProtoMessage() {}
 
 func (x *Robots) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[8]
+	mi := &file_crawl_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -678,7 +739,7 @@ func (x *Robots) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Robots.ProtoReflect.Descriptor instead.
 func (*Robots) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{8}
+	return file_crawl_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Robots) GetOrigin() string {
@@ -733,7 +794,7 @@ type Fetched struct {
 
 func (x *Fetched) Reset() {
 	*x = Fetched{}
-	mi := &file_crawl_proto_msgTypes[9]
+	mi := &file_crawl_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -745,7 +806,7 @@ func (x *Fetched) String() string {
 func (*Fetched) ProtoMessage() {}
 
 func (x *Fetched) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[9]
+	mi := &file_crawl_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -758,7 +819,7 @@ func (x *Fetched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fetched.ProtoReflect.Descriptor instead.
 func (*Fetched) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{9}
+	return file_crawl_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Fetched) GetJob() []byte {
@@ -972,7 +1033,7 @@ type SessionReply struct {
 
 func (x *SessionReply) Reset() {
 	*x = SessionReply{}
-	mi := &file_crawl_proto_msgTypes[10]
+	mi := &file_crawl_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -984,7 +1045,7 @@ func (x *SessionReply) String() string {
 func (*SessionReply) ProtoMessage() {}
 
 func (x *SessionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[10]
+	mi := &file_crawl_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -997,7 +1058,7 @@ func (x *SessionReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionReply.ProtoReflect.Descriptor instead.
 func (*SessionReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{10}
+	return file_crawl_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SessionReply) GetGrants() []*Grant {
@@ -1064,13 +1125,14 @@ type Grant struct {
 	Sources       []*Source              `protobuf:"bytes,18,rep,name=sources,proto3" json:"sources,omitempty"`                           // table of the pages that led to the URLs
 	Source        []uint32               `protobuf:"varint,19,rep,packed,name=source,proto3" json:"source,omitempty"`                     // 1 + index into sources; 0: none or unknown
 	Revisits      []*Revisit             `protobuf:"bytes,20,rep,name=revisits,proto3" json:"revisits,omitempty"`                         // the URLs that were fetched before, by rising index
+	Signature     []byte                 `protobuf:"bytes,21,opt,name=signature,proto3" json:"signature,omitempty"`                       // of the lease, by the owner: of the certificate, with the first grant under it; see owner.SignedLease
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_crawl_proto_msgTypes[11]
+	mi := &file_crawl_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1082,7 +1144,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[11]
+	mi := &file_crawl_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1095,7 +1157,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{11}
+	return file_crawl_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Grant) GetHost() string {
@@ -1231,6 +1293,13 @@ func (x *Grant) GetRevisits() []*Revisit {
 	return nil
 }
 
+func (x *Grant) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
 // Revisit is what the owner knows of a URL that is fetched again.
 type Revisit struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1248,7 +1317,7 @@ type Revisit struct {
 
 func (x *Revisit) Reset() {
 	*x = Revisit{}
-	mi := &file_crawl_proto_msgTypes[12]
+	mi := &file_crawl_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1260,7 +1329,7 @@ func (x *Revisit) String() string {
 func (*Revisit) ProtoMessage() {}
 
 func (x *Revisit) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[12]
+	mi := &file_crawl_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1273,7 +1342,7 @@ func (x *Revisit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revisit.ProtoReflect.Descriptor instead.
 func (*Revisit) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{12}
+	return file_crawl_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Revisit) GetAt() uint32 {
@@ -1343,13 +1412,14 @@ type LeaseNote struct {
 	JobIds        [][]byte               `protobuf:"bytes,6,rep,name=job_ids,json=jobIds,proto3" json:"job_ids,omitempty"`
 	Job           []uint32               `protobuf:"varint,7,rep,packed,name=job,proto3" json:"job,omitempty"` // of a URL that is out, index into job_ids
 	Hash          []uint64               `protobuf:"fixed64,8,rep,packed,name=hash,proto3" json:"hash,omitempty"`
+	Signature     []byte                 `protobuf:"bytes,9,opt,name=signature,proto3" json:"signature,omitempty"` // as in Grant, by the peer of the epoch
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LeaseNote) Reset() {
 	*x = LeaseNote{}
-	mi := &file_crawl_proto_msgTypes[13]
+	mi := &file_crawl_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1361,7 +1431,7 @@ func (x *LeaseNote) String() string {
 func (*LeaseNote) ProtoMessage() {}
 
 func (x *LeaseNote) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[13]
+	mi := &file_crawl_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1374,7 +1444,7 @@ func (x *LeaseNote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseNote.ProtoReflect.Descriptor instead.
 func (*LeaseNote) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{13}
+	return file_crawl_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *LeaseNote) GetHost() string {
@@ -1433,6 +1503,13 @@ func (x *LeaseNote) GetHash() []uint64 {
 	return nil
 }
 
+func (x *LeaseNote) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
 // Offer offers hosts to a worker, which accepts them in a Session.
 type Offer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1443,7 +1520,7 @@ type Offer struct {
 
 func (x *Offer) Reset() {
 	*x = Offer{}
-	mi := &file_crawl_proto_msgTypes[14]
+	mi := &file_crawl_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1455,7 +1532,7 @@ func (x *Offer) String() string {
 func (*Offer) ProtoMessage() {}
 
 func (x *Offer) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[14]
+	mi := &file_crawl_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1468,7 +1545,7 @@ func (x *Offer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offer.ProtoReflect.Descriptor instead.
 func (*Offer) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{14}
+	return file_crawl_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Offer) GetHosts() []string {
@@ -1487,7 +1564,7 @@ type OfferReply struct {
 
 func (x *OfferReply) Reset() {
 	*x = OfferReply{}
-	mi := &file_crawl_proto_msgTypes[15]
+	mi := &file_crawl_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1499,7 +1576,7 @@ func (x *OfferReply) String() string {
 func (*OfferReply) ProtoMessage() {}
 
 func (x *OfferReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[15]
+	mi := &file_crawl_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1512,7 +1589,7 @@ func (x *OfferReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferReply.ProtoReflect.Descriptor instead.
 func (*OfferReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{15}
+	return file_crawl_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *OfferReply) GetDeclined() []uint32 {
@@ -1533,7 +1610,7 @@ type Vouch struct {
 
 func (x *Vouch) Reset() {
 	*x = Vouch{}
-	mi := &file_crawl_proto_msgTypes[16]
+	mi := &file_crawl_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1545,7 +1622,7 @@ func (x *Vouch) String() string {
 func (*Vouch) ProtoMessage() {}
 
 func (x *Vouch) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[16]
+	mi := &file_crawl_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1558,7 +1635,7 @@ func (x *Vouch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vouch.ProtoReflect.Descriptor instead.
 func (*Vouch) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{16}
+	return file_crawl_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Vouch) GetWorker() []byte {
@@ -1584,7 +1661,7 @@ type VouchReply struct {
 
 func (x *VouchReply) Reset() {
 	*x = VouchReply{}
-	mi := &file_crawl_proto_msgTypes[17]
+	mi := &file_crawl_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1596,7 +1673,7 @@ func (x *VouchReply) String() string {
 func (*VouchReply) ProtoMessage() {}
 
 func (x *VouchReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[17]
+	mi := &file_crawl_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1609,7 +1686,7 @@ func (x *VouchReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VouchReply.ProtoReflect.Descriptor instead.
 func (*VouchReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{17}
+	return file_crawl_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *VouchReply) GetWorked() bool {
@@ -1634,7 +1711,7 @@ type Again struct {
 
 func (x *Again) Reset() {
 	*x = Again{}
-	mi := &file_crawl_proto_msgTypes[18]
+	mi := &file_crawl_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1646,7 +1723,7 @@ func (x *Again) String() string {
 func (*Again) ProtoMessage() {}
 
 func (x *Again) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[18]
+	mi := &file_crawl_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1659,7 +1736,7 @@ func (x *Again) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Again.ProtoReflect.Descriptor instead.
 func (*Again) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{18}
+	return file_crawl_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Again) GetHost() string {
@@ -1715,7 +1792,7 @@ type Consent struct {
 
 func (x *Consent) Reset() {
 	*x = Consent{}
-	mi := &file_crawl_proto_msgTypes[19]
+	mi := &file_crawl_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +1804,7 @@ func (x *Consent) String() string {
 func (*Consent) ProtoMessage() {}
 
 func (x *Consent) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[19]
+	mi := &file_crawl_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +1817,7 @@ func (x *Consent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consent.ProtoReflect.Descriptor instead.
 func (*Consent) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{19}
+	return file_crawl_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Consent) GetPoster() []byte {
@@ -1769,7 +1846,7 @@ type Shares struct {
 
 func (x *Shares) Reset() {
 	*x = Shares{}
-	mi := &file_crawl_proto_msgTypes[20]
+	mi := &file_crawl_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1781,7 +1858,7 @@ func (x *Shares) String() string {
 func (*Shares) ProtoMessage() {}
 
 func (x *Shares) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[20]
+	mi := &file_crawl_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1794,7 +1871,7 @@ func (x *Shares) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shares.ProtoReflect.Descriptor instead.
 func (*Shares) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{20}
+	return file_crawl_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Shares) GetJobIds() [][]byte {
@@ -1827,7 +1904,7 @@ type AgainReply struct {
 
 func (x *AgainReply) Reset() {
 	*x = AgainReply{}
-	mi := &file_crawl_proto_msgTypes[21]
+	mi := &file_crawl_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1839,7 +1916,7 @@ func (x *AgainReply) String() string {
 func (*AgainReply) ProtoMessage() {}
 
 func (x *AgainReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[21]
+	mi := &file_crawl_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1852,7 +1929,7 @@ func (x *AgainReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgainReply.ProtoReflect.Descriptor instead.
 func (*AgainReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{21}
+	return file_crawl_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AgainReply) GetJobs() uint32 {
@@ -1876,7 +1953,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_crawl_proto_msgTypes[22]
+	mi := &file_crawl_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1888,7 +1965,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[22]
+	mi := &file_crawl_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1901,7 +1978,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{22}
+	return file_crawl_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Probe) GetHost() string {
@@ -1952,7 +2029,7 @@ type ProbeReply struct {
 
 func (x *ProbeReply) Reset() {
 	*x = ProbeReply{}
-	mi := &file_crawl_proto_msgTypes[23]
+	mi := &file_crawl_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1964,7 +2041,7 @@ func (x *ProbeReply) String() string {
 func (*ProbeReply) ProtoMessage() {}
 
 func (x *ProbeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[23]
+	mi := &file_crawl_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1977,7 +2054,7 @@ func (x *ProbeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeReply.ProtoReflect.Descriptor instead.
 func (*ProbeReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{23}
+	return file_crawl_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ProbeReply) GetRttUs() int64 {
@@ -2047,7 +2124,7 @@ type JobSpec struct {
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_crawl_proto_msgTypes[24]
+	mi := &file_crawl_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2059,7 +2136,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[24]
+	mi := &file_crawl_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2072,7 +2149,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{24}
+	return file_crawl_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *JobSpec) GetId() []byte {
@@ -2251,7 +2328,7 @@ type TrapRules struct {
 
 func (x *TrapRules) Reset() {
 	*x = TrapRules{}
-	mi := &file_crawl_proto_msgTypes[25]
+	mi := &file_crawl_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2263,7 +2340,7 @@ func (x *TrapRules) String() string {
 func (*TrapRules) ProtoMessage() {}
 
 func (x *TrapRules) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[25]
+	mi := &file_crawl_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2276,7 +2353,7 @@ func (x *TrapRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrapRules.ProtoReflect.Descriptor instead.
 func (*TrapRules) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{25}
+	return file_crawl_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *TrapRules) GetPattern() uint32 {
@@ -2332,7 +2409,7 @@ type HostDepth struct {
 
 func (x *HostDepth) Reset() {
 	*x = HostDepth{}
-	mi := &file_crawl_proto_msgTypes[26]
+	mi := &file_crawl_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2344,7 +2421,7 @@ func (x *HostDepth) String() string {
 func (*HostDepth) ProtoMessage() {}
 
 func (x *HostDepth) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[26]
+	mi := &file_crawl_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2357,7 +2434,7 @@ func (x *HostDepth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostDepth.ProtoReflect.Descriptor instead.
 func (*HostDepth) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{26}
+	return file_crawl_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *HostDepth) GetHost() string {
@@ -2391,7 +2468,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_crawl_proto_msgTypes[27]
+	mi := &file_crawl_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2403,7 +2480,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[27]
+	mi := &file_crawl_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2416,7 +2493,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{27}
+	return file_crawl_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Job) GetSpec() *JobSpec {
@@ -2496,7 +2573,7 @@ type JobRequest struct {
 
 func (x *JobRequest) Reset() {
 	*x = JobRequest{}
-	mi := &file_crawl_proto_msgTypes[28]
+	mi := &file_crawl_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2508,7 +2585,7 @@ func (x *JobRequest) String() string {
 func (*JobRequest) ProtoMessage() {}
 
 func (x *JobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[28]
+	mi := &file_crawl_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2521,7 +2598,7 @@ func (x *JobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRequest.ProtoReflect.Descriptor instead.
 func (*JobRequest) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{28}
+	return file_crawl_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *JobRequest) GetId() []byte {
@@ -2615,7 +2692,7 @@ type JobStanding struct {
 
 func (x *JobStanding) Reset() {
 	*x = JobStanding{}
-	mi := &file_crawl_proto_msgTypes[29]
+	mi := &file_crawl_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2627,7 +2704,7 @@ func (x *JobStanding) String() string {
 func (*JobStanding) ProtoMessage() {}
 
 func (x *JobStanding) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[29]
+	mi := &file_crawl_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2640,7 +2717,7 @@ func (x *JobStanding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStanding.ProtoReflect.Descriptor instead.
 func (*JobStanding) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{29}
+	return file_crawl_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *JobStanding) GetId() []byte {
@@ -2697,7 +2774,7 @@ type Draw struct {
 
 func (x *Draw) Reset() {
 	*x = Draw{}
-	mi := &file_crawl_proto_msgTypes[30]
+	mi := &file_crawl_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2709,7 +2786,7 @@ func (x *Draw) String() string {
 func (*Draw) ProtoMessage() {}
 
 func (x *Draw) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[30]
+	mi := &file_crawl_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2722,7 +2799,7 @@ func (x *Draw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Draw.ProtoReflect.Descriptor instead.
 func (*Draw) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{30}
+	return file_crawl_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Draw) GetPages() uint64 {
@@ -2805,7 +2882,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_crawl_proto_msgTypes[31]
+	mi := &file_crawl_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2817,7 +2894,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[31]
+	mi := &file_crawl_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2830,7 +2907,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{31}
+	return file_crawl_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Account) GetPeer() []byte {
@@ -2903,7 +2980,7 @@ type JobReply struct {
 
 func (x *JobReply) Reset() {
 	*x = JobReply{}
-	mi := &file_crawl_proto_msgTypes[32]
+	mi := &file_crawl_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2915,7 +2992,7 @@ func (x *JobReply) String() string {
 func (*JobReply) ProtoMessage() {}
 
 func (x *JobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[32]
+	mi := &file_crawl_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2928,7 +3005,7 @@ func (x *JobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobReply.ProtoReflect.Descriptor instead.
 func (*JobReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{32}
+	return file_crawl_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *JobReply) GetJobs() []*Job {
@@ -3010,7 +3087,7 @@ const file_crawl_proto_rawDesc = "" +
 	"\x03ack\x18\a \x01(\x04R\x03ack\"K\n" +
 	"\tHostLease\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12*\n" +
-	"\x05epoch\x18\x02 \x01(\v2\x14.apoidea.crawl.EpochR\x05epoch\"\xa3\x03\n" +
+	"\x05epoch\x18\x02 \x01(\v2\x14.apoidea.crawl.EpochR\x05epoch\"\xe1\x03\n" +
 	"\bHostWork\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12*\n" +
 	"\x05epoch\x18\x02 \x01(\v2\x14.apoidea.crawl.EpochR\x05epoch\x12\x12\n" +
@@ -3026,7 +3103,11 @@ const file_crawl_proto_rawDesc = "" +
 	" \x03(\fR\x05addrs\x12\x1d\n" +
 	"\n" +
 	"connect_us\x18\f \x01(\rR\tconnectUs\x124\n" +
-	"\breturned\x18\v \x03(\v2\x18.apoidea.crawl.UnfetchedR\breturned\"1\n" +
+	"\breturned\x18\v \x03(\v2\x18.apoidea.crawl.UnfetchedR\breturned\x12<\n" +
+	"\vcertificate\x18\r \x01(\v2\x1a.apoidea.crawl.CertificateR\vcertificate\"W\n" +
+	"\vCertificate\x12*\n" +
+	"\x05epoch\x18\x01 \x01(\v2\x14.apoidea.crawl.EpochR\x05epoch\x12\x1c\n" +
+	"\tsignature\x18\x02 \x01(\fR\tsignature\"1\n" +
 	"\tUnfetched\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\fR\x03job\x12\x12\n" +
 	"\x04hash\x18\x02 \x01(\x06R\x04hash\"6\n" +
@@ -3072,7 +3153,7 @@ const file_crawl_proto_rawDesc = "" +
 	"\x06ttl_ms\x18\x04 \x01(\rR\x05ttlMs\x12\x18\n" +
 	"\arefused\x18\x05 \x03(\tR\arefused\x12\x1f\n" +
 	"\vnot_renewed\x18\x06 \x03(\tR\n" +
-	"notRenewed\"\xb5\x04\n" +
+	"notRenewed\"\xd3\x04\n" +
 	"\x05Grant\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12*\n" +
 	"\x05epoch\x18\x02 \x01(\v2\x14.apoidea.crawl.EpochR\x05epoch\x12\"\n" +
@@ -3093,7 +3174,8 @@ const file_crawl_proto_rawDesc = "" +
 	"\bpace_pct\x18\x11 \x01(\rR\apacePct\x12/\n" +
 	"\asources\x18\x12 \x03(\v2\x15.apoidea.crawl.SourceR\asources\x12\x1a\n" +
 	"\x06source\x18\x13 \x03(\rB\x02\x10\x01R\x06source\x122\n" +
-	"\brevisits\x18\x14 \x03(\v2\x16.apoidea.crawl.RevisitR\brevisitsJ\x04\b\x05\x10\x06\"\xd8\x01\n" +
+	"\brevisits\x18\x14 \x03(\v2\x16.apoidea.crawl.RevisitR\brevisits\x12\x1c\n" +
+	"\tsignature\x18\x15 \x01(\fR\tsignatureJ\x04\b\x05\x10\x06\"\xd8\x01\n" +
 	"\aRevisit\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\rR\x02at\x12\x12\n" +
 	"\x04etag\x18\x02 \x01(\tR\x04etag\x12#\n" +
@@ -3103,7 +3185,7 @@ const file_crawl_proto_rawDesc = "" +
 	"\trecord_id\x18\x06 \x01(\fR\brecordId\x12\x1d\n" +
 	"\n" +
 	"fetched_ms\x18\a \x01(\x03R\tfetchedMs\x12\x16\n" +
-	"\x06visits\x18\b \x01(\rR\x06visits\"\xef\x01\n" +
+	"\x06visits\x18\b \x01(\rR\x06visits\"\x8d\x02\n" +
 	"\tLeaseNote\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x16\n" +
 	"\x06worker\x18\x02 \x01(\fR\x06worker\x12 \n" +
@@ -3112,7 +3194,8 @@ const file_crawl_proto_rawDesc = "" +
 	"\fremaining_ms\x18\x05 \x01(\rR\vremainingMs\x12\x17\n" +
 	"\ajob_ids\x18\x06 \x03(\fR\x06jobIds\x12\x14\n" +
 	"\x03job\x18\a \x03(\rB\x02\x10\x01R\x03job\x12\x16\n" +
-	"\x04hash\x18\b \x03(\x06B\x02\x10\x01R\x04hash\"\x1d\n" +
+	"\x04hash\x18\b \x03(\x06B\x02\x10\x01R\x04hash\x12\x1c\n" +
+	"\tsignature\x18\t \x01(\fR\tsignature\"\x1d\n" +
 	"\x05Offer\x12\x14\n" +
 	"\x05hosts\x18\x01 \x03(\tR\x05hosts\",\n" +
 	"\n" +
@@ -3278,7 +3361,7 @@ func file_crawl_proto_rawDescGZIP() []byte {
 	return file_crawl_proto_rawDescData
 }
 
-var file_crawl_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_crawl_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_crawl_proto_goTypes = []any{
 	(*Epoch)(nil),        // 0: apoidea.crawl.Epoch
 	(*Source)(nil),       // 1: apoidea.crawl.Source
@@ -3287,32 +3370,33 @@ var file_crawl_proto_goTypes = []any{
 	(*Session)(nil),      // 4: apoidea.crawl.Session
 	(*HostLease)(nil),    // 5: apoidea.crawl.HostLease
 	(*HostWork)(nil),     // 6: apoidea.crawl.HostWork
-	(*Unfetched)(nil),    // 7: apoidea.crawl.Unfetched
-	(*Robots)(nil),       // 8: apoidea.crawl.Robots
-	(*Fetched)(nil),      // 9: apoidea.crawl.Fetched
-	(*SessionReply)(nil), // 10: apoidea.crawl.SessionReply
-	(*Grant)(nil),        // 11: apoidea.crawl.Grant
-	(*Revisit)(nil),      // 12: apoidea.crawl.Revisit
-	(*LeaseNote)(nil),    // 13: apoidea.crawl.LeaseNote
-	(*Offer)(nil),        // 14: apoidea.crawl.Offer
-	(*OfferReply)(nil),   // 15: apoidea.crawl.OfferReply
-	(*Vouch)(nil),        // 16: apoidea.crawl.Vouch
-	(*VouchReply)(nil),   // 17: apoidea.crawl.VouchReply
-	(*Again)(nil),        // 18: apoidea.crawl.Again
-	(*Consent)(nil),      // 19: apoidea.crawl.Consent
-	(*Shares)(nil),       // 20: apoidea.crawl.Shares
-	(*AgainReply)(nil),   // 21: apoidea.crawl.AgainReply
-	(*Probe)(nil),        // 22: apoidea.crawl.Probe
-	(*ProbeReply)(nil),   // 23: apoidea.crawl.ProbeReply
-	(*JobSpec)(nil),      // 24: apoidea.crawl.JobSpec
-	(*TrapRules)(nil),    // 25: apoidea.crawl.TrapRules
-	(*HostDepth)(nil),    // 26: apoidea.crawl.HostDepth
-	(*Job)(nil),          // 27: apoidea.crawl.Job
-	(*JobRequest)(nil),   // 28: apoidea.crawl.JobRequest
-	(*JobStanding)(nil),  // 29: apoidea.crawl.JobStanding
-	(*Draw)(nil),         // 30: apoidea.crawl.Draw
-	(*Account)(nil),      // 31: apoidea.crawl.Account
-	(*JobReply)(nil),     // 32: apoidea.crawl.JobReply
+	(*Certificate)(nil),  // 7: apoidea.crawl.Certificate
+	(*Unfetched)(nil),    // 8: apoidea.crawl.Unfetched
+	(*Robots)(nil),       // 9: apoidea.crawl.Robots
+	(*Fetched)(nil),      // 10: apoidea.crawl.Fetched
+	(*SessionReply)(nil), // 11: apoidea.crawl.SessionReply
+	(*Grant)(nil),        // 12: apoidea.crawl.Grant
+	(*Revisit)(nil),      // 13: apoidea.crawl.Revisit
+	(*LeaseNote)(nil),    // 14: apoidea.crawl.LeaseNote
+	(*Offer)(nil),        // 15: apoidea.crawl.Offer
+	(*OfferReply)(nil),   // 16: apoidea.crawl.OfferReply
+	(*Vouch)(nil),        // 17: apoidea.crawl.Vouch
+	(*VouchReply)(nil),   // 18: apoidea.crawl.VouchReply
+	(*Again)(nil),        // 19: apoidea.crawl.Again
+	(*Consent)(nil),      // 20: apoidea.crawl.Consent
+	(*Shares)(nil),       // 21: apoidea.crawl.Shares
+	(*AgainReply)(nil),   // 22: apoidea.crawl.AgainReply
+	(*Probe)(nil),        // 23: apoidea.crawl.Probe
+	(*ProbeReply)(nil),   // 24: apoidea.crawl.ProbeReply
+	(*JobSpec)(nil),      // 25: apoidea.crawl.JobSpec
+	(*TrapRules)(nil),    // 26: apoidea.crawl.TrapRules
+	(*HostDepth)(nil),    // 27: apoidea.crawl.HostDepth
+	(*Job)(nil),          // 28: apoidea.crawl.Job
+	(*JobRequest)(nil),   // 29: apoidea.crawl.JobRequest
+	(*JobStanding)(nil),  // 30: apoidea.crawl.JobStanding
+	(*Draw)(nil),         // 31: apoidea.crawl.Draw
+	(*Account)(nil),      // 32: apoidea.crawl.Account
+	(*JobReply)(nil),     // 33: apoidea.crawl.JobReply
 }
 var file_crawl_proto_depIdxs = []int32{
 	1,  // 0: apoidea.crawl.Links.sources:type_name -> apoidea.crawl.Source
@@ -3320,28 +3404,30 @@ var file_crawl_proto_depIdxs = []int32{
 	5,  // 2: apoidea.crawl.Session.held:type_name -> apoidea.crawl.HostLease
 	0,  // 3: apoidea.crawl.HostLease.epoch:type_name -> apoidea.crawl.Epoch
 	0,  // 4: apoidea.crawl.HostWork.epoch:type_name -> apoidea.crawl.Epoch
-	8,  // 5: apoidea.crawl.HostWork.robots:type_name -> apoidea.crawl.Robots
-	9,  // 6: apoidea.crawl.HostWork.fetched:type_name -> apoidea.crawl.Fetched
-	7,  // 7: apoidea.crawl.HostWork.returned:type_name -> apoidea.crawl.Unfetched
-	11, // 8: apoidea.crawl.SessionReply.grants:type_name -> apoidea.crawl.Grant
-	0,  // 9: apoidea.crawl.Grant.epoch:type_name -> apoidea.crawl.Epoch
-	1,  // 10: apoidea.crawl.Grant.sources:type_name -> apoidea.crawl.Source
-	12, // 11: apoidea.crawl.Grant.revisits:type_name -> apoidea.crawl.Revisit
-	0,  // 12: apoidea.crawl.LeaseNote.epoch:type_name -> apoidea.crawl.Epoch
-	19, // 13: apoidea.crawl.Again.consents:type_name -> apoidea.crawl.Consent
-	26, // 14: apoidea.crawl.JobSpec.host_depths:type_name -> apoidea.crawl.HostDepth
-	25, // 15: apoidea.crawl.JobSpec.trap_rules:type_name -> apoidea.crawl.TrapRules
-	24, // 16: apoidea.crawl.Job.spec:type_name -> apoidea.crawl.JobSpec
-	31, // 17: apoidea.crawl.Job.accounts:type_name -> apoidea.crawl.Account
-	24, // 18: apoidea.crawl.JobRequest.post:type_name -> apoidea.crawl.JobSpec
-	30, // 19: apoidea.crawl.JobRequest.draw:type_name -> apoidea.crawl.Draw
-	27, // 20: apoidea.crawl.JobReply.jobs:type_name -> apoidea.crawl.Job
-	29, // 21: apoidea.crawl.JobReply.standings:type_name -> apoidea.crawl.JobStanding
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	9,  // 5: apoidea.crawl.HostWork.robots:type_name -> apoidea.crawl.Robots
+	10, // 6: apoidea.crawl.HostWork.fetched:type_name -> apoidea.crawl.Fetched
+	8,  // 7: apoidea.crawl.HostWork.returned:type_name -> apoidea.crawl.Unfetched
+	7,  // 8: apoidea.crawl.HostWork.certificate:type_name -> apoidea.crawl.Certificate
+	0,  // 9: apoidea.crawl.Certificate.epoch:type_name -> apoidea.crawl.Epoch
+	12, // 10: apoidea.crawl.SessionReply.grants:type_name -> apoidea.crawl.Grant
+	0,  // 11: apoidea.crawl.Grant.epoch:type_name -> apoidea.crawl.Epoch
+	1,  // 12: apoidea.crawl.Grant.sources:type_name -> apoidea.crawl.Source
+	13, // 13: apoidea.crawl.Grant.revisits:type_name -> apoidea.crawl.Revisit
+	0,  // 14: apoidea.crawl.LeaseNote.epoch:type_name -> apoidea.crawl.Epoch
+	20, // 15: apoidea.crawl.Again.consents:type_name -> apoidea.crawl.Consent
+	27, // 16: apoidea.crawl.JobSpec.host_depths:type_name -> apoidea.crawl.HostDepth
+	26, // 17: apoidea.crawl.JobSpec.trap_rules:type_name -> apoidea.crawl.TrapRules
+	25, // 18: apoidea.crawl.Job.spec:type_name -> apoidea.crawl.JobSpec
+	32, // 19: apoidea.crawl.Job.accounts:type_name -> apoidea.crawl.Account
+	25, // 20: apoidea.crawl.JobRequest.post:type_name -> apoidea.crawl.JobSpec
+	31, // 21: apoidea.crawl.JobRequest.draw:type_name -> apoidea.crawl.Draw
+	28, // 22: apoidea.crawl.JobReply.jobs:type_name -> apoidea.crawl.Job
+	30, // 23: apoidea.crawl.JobReply.standings:type_name -> apoidea.crawl.JobStanding
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_crawl_proto_init() }
@@ -3355,7 +3441,7 @@ func file_crawl_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crawl_proto_rawDesc), len(file_crawl_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

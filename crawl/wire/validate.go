@@ -25,7 +25,7 @@ func (m *Session) Validate() error {
 
 // Validate returns an error if a limit is exceeded.
 func (m *HostWork) Validate() error {
-	if err := errors.Join(host(m.GetHost()), epoch(m.GetEpoch()), addrs(m.GetAddrs()), robots(m.GetRobots()),
+	if err := errors.Join(host(m.GetHost()), epoch(m.GetEpoch()), epoch(m.GetCertificate().GetEpoch()), signature(m.GetCertificate().GetSignature()), addrs(m.GetAddrs()), robots(m.GetRobots()),
 		text("back-off", m.GetBackoffReason())); err != nil {
 		return fmt.Errorf("host work: %w", err)
 	}
@@ -109,7 +109,7 @@ func (m *SessionReply) Validate() error {
 
 // Validate returns an error if a limit is exceeded.
 func (m *LeaseNote) Validate() error {
-	if err := errors.Join(host(m.GetHost()), epoch(m.GetEpoch())); err != nil {
+	if err := errors.Join(host(m.GetHost()), epoch(m.GetEpoch()), signature(m.GetSignature())); err != nil {
 		return fmt.Errorf("lease note: %w", err)
 	}
 	switch n := len(m.GetHash()); {
@@ -138,7 +138,7 @@ func (m *LeaseNote) Validate() error {
 // Validate returns an error if a limit is exceeded.
 func (m *Grant) Validate() error {
 	n := len(m.GetUrl())
-	if err := errors.Join(host(m.GetHost()), epoch(m.GetEpoch()), addrs(m.GetAddrs()),
+	if err := errors.Join(host(m.GetHost()), epoch(m.GetEpoch()), signature(m.GetSignature()), addrs(m.GetAddrs()),
 		text("back-off", m.GetBackoffReason()), table(m.GetJobIds(), m.GetUrl(), m.GetJob(), m.GetHops(), m.GetKind()), sources(m.GetSources(), m.GetSource(), n)); err != nil {
 		return fmt.Errorf("grant: %w", err)
 	}

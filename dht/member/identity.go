@@ -59,6 +59,16 @@ func UnmarshalIdentity(b []byte) (crypto.PrivKey, error) {
 	return key, nil
 }
 
+// Signed reports whether a peer's key has signed a text.
+func Signed(by peer.ID, text, signature []byte) bool {
+	key, err := by.ExtractPublicKey()
+	if err != nil {
+		return false
+	}
+	ok, err := key.Verify(text, signature)
+	return ok && err == nil
+}
+
 // Short returns the end of a peer's ID, short enough for display.
 func Short(id peer.ID) string {
 	s := id.String()

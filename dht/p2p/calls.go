@@ -22,7 +22,7 @@ import (
 // Listen: each later change is sent to all connected peers.
 func (n *Net) Handle(name string, h calls.Handler) {
 	served := n.calls.Handle(name, h)
-	id := n.protocolOf(name)
+	id := n.Protocol(name)
 	switch {
 	case h == nil:
 		n.host.RemoveStreamHandler(id)
@@ -77,7 +77,7 @@ func (o *streams) Open(ctx context.Context, to peer.ID, service string, mayDial 
 	if err := o.dialer.connect(ctx, to); err != nil {
 		return nil, err
 	}
-	s, err := o.open(network.WithNoDial(ctx, "connected before"), to, o.services.protocolOf(service))
+	s, err := o.open(network.WithNoDial(ctx, "connected before"), to, o.services.Protocol(service))
 	if err == nil {
 		return o.shaped(service, s), nil
 	}

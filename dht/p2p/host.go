@@ -248,6 +248,15 @@ type ground struct {
 // Self returns this peer's ID.
 func (g *ground) Self() peer.ID { return g.self }
 
+// Sign returns the signature of a text by the peer's key; text begins with its purpose.
+func (g *ground) Sign(text []byte) []byte {
+	signature, err := g.cfg.Identity.Sign(text)
+	if err != nil {
+		g.log.Error("signing failed", "err", err) // never of an Ed25519 key
+	}
+	return signature
+}
+
 // Host returns the libp2p host, for features that this package lacks.
 func (g *ground) Host() host.Host { return g.host }
 
@@ -269,13 +278,13 @@ func (g *ground) RoundTrip(p peer.ID) time.Duration { return g.trips.of(p) }
 
 // wireVersion is the version of every service. Protocol negotiation rejects another major version.
 // It grows with storage.Format, since peers send each other stored records.
-const wireVersion = "5.0.0"
+const wireVersion = "6.0.0"
 
 // services maps service names to protocols.
 type services struct{ *ground }
 
-// protocolOf returns the protocol of a service, in this version.
-func (v *services) protocolOf(service string) protocol.ID {
+// Protocol returns the protocol of a service in this version.
+func (v *services) Protocol(service string) protocol.ID {
 	return protocol.ID(protocolRoot + v.cfg.Network + "/" + service + "/" + wireVersion)
 }
 

@@ -94,7 +94,7 @@ func TestConnsTellOfTheLast(t *testing.T) {
 
 func TestServicesSayWhyNot(t *testing.T) {
 	v := quiet(t, Config{}).services
-	if id := v.protocolOf("echo"); id != "/apoidea/test/echo/"+wireVersion {
+	if id := v.Protocol("echo"); id != "/apoidea/test/echo/"+wireVersion {
 		t.Errorf("service: %s", id)
 	}
 	for _, row := range []struct {
@@ -185,7 +185,7 @@ func TestRelaysServeTheirOwn(t *testing.T) {
 	n := quiet(t, Config{})
 	r := &relays{ground: n.ground, addresses: n.addresses, services: n.services, dialer: n.dialer}
 	known, other := stranger(t), stranger(t)
-	for id, speaks := range map[peer.ID]protocol.ID{known: n.services.protocolOf(ringService), other: "/ipfs/ping/1.0.0"} {
+	for id, speaks := range map[peer.ID]protocol.ID{known: n.services.Protocol(ringService), other: "/ipfs/ping/1.0.0"} {
 		if err := n.host.Peerstore().SetProtocols(id, speaks); err != nil {
 			t.Fatal(err)
 		}

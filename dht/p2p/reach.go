@@ -301,7 +301,7 @@ func (r *relays) AllowReserve(p peer.ID, _ ma.Multiaddr) bool {
 		return false
 	}
 	spoken, err := r.host.Peerstore().GetProtocols(p)
-	return err == nil && (len(spoken) == 0 || slices.Contains(spoken, r.services.protocolOf(ringService)))
+	return err == nil && (len(spoken) == 0 || slices.Contains(spoken, r.services.Protocol(ringService)))
 }
 
 // AllowConnect implements relay.ACLFilter: circuits have limits of number, time and bytes for all

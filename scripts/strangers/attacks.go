@@ -101,7 +101,7 @@ func announceFrames(ctx context.Context, t *target) {
 	t.crowd(ctx, identities, func(s *stranger) {
 		var services sync.WaitGroup
 		for _, service := range []string{"owner", "records", "replica", "content", "permit", "jobs"} {
-			services.Go(func() { s.streams(ctx, 2, serviceID(service), request(1, nil, 4<<20-64), hold) })
+			services.Go(func() { s.streams(ctx, 2, s.Protocol(service), request(1, nil, 4<<20-64), hold) })
 		}
 		services.Wait()
 	})
@@ -111,7 +111,7 @@ func announceFrames(ctx context.Context, t *target) {
 func dripFrames(ctx context.Context, t *target) {
 	half := append(request(1, nil, 4<<20-64), make([]byte, 2<<20+4<<10)...)
 	t.crowd(ctx, identities, func(s *stranger) {
-		s.streams(ctx, 1, serviceID("owner"), half, func(ctx context.Context, st network.Stream) {
+		s.streams(ctx, 1, s.Protocol("owner"), half, func(ctx context.Context, st network.Stream) {
 			for ctx.Err() == nil {
 				if _, err := st.Write(make([]byte, 16<<10)); err != nil {
 					return
@@ -152,7 +152,7 @@ func sipAnswers(ctx context.Context, t *target) {
 			return
 		}
 		question := fmt.Appendf(nil, `{"name": %q}`, files[0].Name)
-		s.streams(ctx, 2, serviceID("files"), bytes.Repeat(request(1, question, 0), atOnce), func(ctx context.Context, st network.Stream) {
+		s.streams(ctx, 2, s.Protocol("files"), bytes.Repeat(request(1, question, 0), atOnce), func(ctx context.Context, st network.Stream) {
 			for ctx.Err() == nil {
 				if _, err := st.Read(make([]byte, 1)); err != nil {
 					return

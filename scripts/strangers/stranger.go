@@ -103,11 +103,6 @@ func (t *target) newStranger(ctx context.Context) (*stranger, error) {
 	return s, nil
 }
 
-// serviceID is the protocol of a service of peers.
-func serviceID(service string) protocol.ID {
-	return protocol.ID("/apoidea/" + ringName + "/" + service + "/2.0.0")
-}
-
 // open opens a stream.
 func (s *stranger) open(ctx context.Context, id protocol.ID) (network.Stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)

@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -20,10 +21,15 @@ type Config struct {
 	// accepted, since records merge, but workers get no answer about the host: a missing record may
 	// name a lease. Nil: always synced.
 	Settled func(key ring.Key) bool
-	// Near reports whether a worker is a neighbor of this peer on the ring. A neighbor may report
-	// outcomes of a host whose record does not name it, and take a host that was not offered; other
-	// workers get as many hosts as they have earned. Nil: all are neighbors.
+	// Near reports whether a worker is a neighbor of this peer on the ring. A neighbor may take a host
+	// that was not offered; other workers get as many hosts as they have earned. It does not count for
+	// outcomes. Nil: all are neighbors.
 	Near func(worker string) bool
+	// Sign signs a lease that this peer begins, see SignedLease; nil: leases have no certificate.
+	Sign func(text []byte) []byte
+	// Certified reports whether owner has signed a lease of a host of that key, and was seen to serve
+	// the key, or is this peer. Nil: every certificate is valid.
+	Certified func(owner string, key ring.Key, text, signature []byte) bool
 	// Self is this peer's ID: it is part of the epochs made here, and leases of its own worker end
 	// with its process.
 	Self string
@@ -88,6 +94,20 @@ type Config struct {
 	RefreshShare float64
 	// DrawPages is the maximum of pages of one draw.
 	DrawPages uint64
+}
+
+// SignedLease returns the signed bytes of a lease certificate.
+func SignedLease(host, worker string, epoch ondisk.Epoch) []byte {
+	text := []byte("apoidea lease 1\x00")
+	for _, field := range []string{host, worker, epoch.Peer} {
+		text = append(binary.AppendUvarint(text, uint64(len(field))), field...)
+	}
+	return binary.AppendUvarint(text, epoch.Counter)
+}
+
+// HasCertificate reports whether a worker had the lease of a host, by the owner's signature.
+func (c *Config) HasCertificate(host, worker string, epoch ondisk.Epoch, signature []byte) bool {
+	return c.Certified == nil || c.Certified(epoch.Peer, ring.HostKey(host), SignedLease(host, worker, epoch), signature)
 }
 
 // IsNear reports whether a worker is a neighbor of this peer on the ring, or its own.

@@ -110,10 +110,9 @@ func (h *Host) LeasedTo(s *Session, epoch *wire.Epoch) bool {
 	return h != nil && h.Lease != nil && h.Lease.Session == s && h.Lease.Epoch.Is(epoch)
 }
 
-// Worked reports whether a peer has or had the host, by this owner and the record. Other peers have
-// no outcomes to report.
+// Worked reports whether a peer has the host, or was the last to be chosen for it.
 func (h *Host) Worked(peer string) bool {
-	return h.Lease != nil && h.Lease.Session.Peer == peer || h.Rec.Worker == peer || h.Rec.Placed == peer || slices.Contains(h.past, peer)
+	return h.Lease != nil && h.Lease.Session.Peer == peer || h.Rec.Worker == peer || h.Rec.Placed == peer
 }
 
 // HasOrigin reports whether an origin is one of the host's two.

@@ -12,6 +12,7 @@ import (
 type Lease struct {
 	Session *Session
 	Epoch   ondisk.Epoch
+	Signed  []byte // signature of its certificate
 	Expires int64
 	LookAt  int64 // time of the next expiry check; 0: Expires
 	Out     map[uint64]*Item
@@ -104,12 +105,8 @@ type Tenure struct {
 	// barBy is the lease of an imported record that bar waits for, if it is the only reason. Over is
 	// the last lease that ended here: a copy that still names it is outdated.
 	barBy, Over ondisk.Epoch
-	past        []string // workers whose leases ended here last, at most maxPast
-	Frozen      int64    // end of the freeze during a handoff; 0: not frozen
+	Frozen      int64 // end of the freeze during a handoff; 0: not frozen
 }
-
-// maxPast bounds the earlier workers of a host that may still report outcomes.
-const maxPast = 4
 
 // Barred reports whether a worker may still act on a lease that is not here.
 func (t *Tenure) Barred(now int64) bool { return t.bar > now }
@@ -125,9 +122,6 @@ func (t *Tenure) End(bar int64) *Lease {
 	l := t.Lease
 	t.Lease, t.Over = nil, l.Epoch
 	t.barUntil(bar)
-	if peer := l.Session.Peer; !slices.Contains(t.past, peer) {
-		t.past = append(t.past[max(0, len(t.past)-maxPast+1):], peer)
-	}
 	return l
 }
 

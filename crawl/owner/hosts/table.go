@@ -242,9 +242,6 @@ func (t *Table) AnswersFor(name string) Answer {
 	}
 }
 
-// Near reports whether a worker is a neighbor on the ring, see Config.Near.
-func (t *Table) Near(s *Session) bool { return t.Cfg.IsNear(s.Peer) }
-
 // SpeaksFor reports whether this peer may answer a worker about a host. Unlike for a link, the host
 // must be synced, since a missing record may name a lease. A worker whose lease is known here gets
 // an answer in any case.

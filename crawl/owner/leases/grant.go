@@ -119,7 +119,7 @@ func (gr *Granter) introduce(h *hosts.Host, g *wire.Grant) {
 		until, g.BackoffReason = h.Rec.BackoffUntil, ondisk.Clip(h.Rec.BackoffReason) // imported records may exceed the limit
 	}
 	g.NotBeforeMs = uint32(min(max(until-gr.Now, 0), 1<<31))
-	g.Addrs = h.Rec.Addrs
+	g.Addrs, g.Signature = h.Rec.Addrs, h.Lease.Signed
 }
 
 // fill adds up to n URLs to a grant, and returns the number of URLs it skipped.

@@ -35,8 +35,12 @@ type Leases struct {
 // Begin leases a host to a worker, under the next epoch.
 func (ls *Leases) Begin(h *hosts.Host, s *hosts.Session) {
 	h.Rec.NextEpoch(ls.Cfg.Self, s.Peer)
+	var signed []byte
+	if ls.Cfg.Sign != nil {
+		signed = ls.Cfg.Sign(hosts.SignedLease(h.Rec.Name, s.Peer, h.Rec.Epoch))
+	}
 	h.Tenure.Begin(&hosts.Lease{
-		Session: s, Epoch: h.Rec.Epoch, Expires: ls.Now + ls.Cfg.TTL.Milliseconds(), Out: make(map[uint64]*hosts.Item), Fresh: true,
+		Signed: signed, Session: s, Epoch: h.Rec.Epoch, Expires: ls.Now + ls.Cfg.TTL.Milliseconds(), Out: make(map[uint64]*hosts.Item), Fresh: true,
 		Bounded: h.Search.URLs > 0, Left: h.Search.URLs, Pace: h.Search.Pace,
 	})
 	s.Leases[h] = struct{}{}

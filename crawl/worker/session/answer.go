@@ -255,6 +255,9 @@ func (m *Machine) granted(now time.Time, s *Session, g *wire.Grant, until time.D
 		m.leaveOut(g)
 	}
 	l.again, l.asked = false, false
+	if l.epoch == nil {
+		l.certificate = &wire.Certificate{Epoch: g.GetEpoch(), Signature: g.GetSignature()}
+	}
 	l.epoch = g.GetEpoch()
 	l.prolong(until)
 	l.more, l.giveBack = g.GetMore(), g.GetGiveBack()

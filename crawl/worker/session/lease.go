@@ -36,9 +36,11 @@ type Lease struct {
 	owner string
 	place int // in its session's list
 	epoch *wire.Epoch
-	until time.Duration // lease clock: no request is written from then on
-	over  bool
-	holds atomic.Int64 // until, or 0 once the lease is over; for concurrent readers
+	// certificate admits outcomes that are reported late.
+	certificate *wire.Certificate
+	until       time.Duration // lease clock: no request is written from then on
+	over        bool
+	holds       atomic.Int64 // until, or 0 once the lease is over; for concurrent readers
 
 	more     bool      // the owner has further URLs
 	asked    bool      // a message that asks for URLs is under way

@@ -105,7 +105,11 @@ func TestFetchedAndUntold(t *testing.T) {
 		t.Errorf("to be fetched: %v", b.windows["a.example"])
 	}
 	b.Reroute(b.now, s, "a.example", "next")
-	if m := b.message("next"); len(m.Reports) != 1 {
-		t.Errorf("the next owner is told %v", m.Reports)
+	m := b.message("next")
+	if len(m.Reports) != 1 {
+		t.Fatalf("the next owner is told %v", m.Reports)
+	}
+	if c := work(m, "a.example").GetCertificate(); c == nil || c != r.Lease.certificate {
+		t.Errorf("certificate %v, fetched under %v", c, r.Lease.certificate)
 	}
 }

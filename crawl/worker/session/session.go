@@ -209,8 +209,8 @@ func (m *Machine) Turn(now time.Time, s *Session, n int, news func(t *Turn, l *L
 	return t
 }
 
-// buildReports adds outcomes to the message, each under the lease that is held now, if any: owners
-// accept them under any.
+// buildReports adds outcomes to the message, each under the lease that is held now, if any: the
+// certificate of any lease of the host admits them.
 func (m *Machine) buildReports(now time.Time, s *Session, t *Turn, n int) {
 	for _, r := range s.reports[:n] {
 		host := r.Lease.Host
@@ -224,6 +224,7 @@ func (m *Machine) buildReports(now time.Time, s *Session, t *Turn, n int) {
 			break
 		}
 		work := t.work(host, epoch)
+		work.Certificate = r.Lease.certificate
 		work.Fetched = append(work.Fetched, r.Fetched)
 		t.told[host]++
 		t.bytes += r.size

@@ -102,6 +102,11 @@ func (w *world) start(i int) {
 	cfg := owner.Config{
 		Self: string(id), TTL: ttl, Window: 2, Delay: time.Millisecond, PlaceAhead: time.Millisecond, MaxHosts: 8, MaxKnown: 8,
 		Settled: func(key ring.Key) bool { return current.settledAt(i, ring.PosOf(key)) },
+		Sign:    func(text []byte) []byte { return append([]byte(id), text...) },
+		Certified: func(by string, _ ring.Key, text, signature []byte) bool {
+			isPlace := func(p place) bool { return string(p.id) == by }
+			return slices.ContainsFunc(places[:], isPlace) && string(signature) == by+string(text)
+		},
 	}
 	o, err := owner.New(cfg, ownSpace{x.space}, everythingSeen{}, jobs, p.seat, w.now)
 	if err != nil {

@@ -85,7 +85,7 @@ func (w *Owners) Service() rpc.Service {
 					return nil, rpc.Busy("links: the caller is neither a member nor the poster of the job")
 				}
 			}),
-		SessionMethod.Handle(rpc.Anyone("job is known; outcomes: caller has or had the host, or is a neighbor; requests: host was offered to the caller, or it is a neighbor; host state: caller holds the lease"), w.Session),
+		SessionMethod.Handle(rpc.Anyone("job is known; outcomes: caller has the host, or a certificate of its lease by an owner; requests: host was offered to the caller, or it is a neighbor; host state: caller holds the lease"), w.Session),
 		againMethod.Handle(rpc.Anyone("this peer owns the host; the posters of the jobs have signed the request, in the last ten minutes; an IndexNow notice: the caller is a member"), w.again),
 		sharesMethod.Handle(rpc.Members("nothing"), func(ctx context.Context, _ peer.ID, _ *wire.Shares) (m *wire.Shares, err error) {
 			err = w.Look(ctx, func(o *owner.Owner) { m = o.Shares() })
