@@ -173,6 +173,9 @@ type Config struct {
 	// PageHosts is the maximum number of hosts new to a page's owner that links of the page may add;
 	// 0: unlimited.
 	PageHosts int
+	// CheckRate is the share of the pages reported by each worker that another one fetches again, to
+	// find false reports; 0: none.
+	CheckRate float64
 	// IPPermits is the number of requests per PermitChunk, a minute, that all peers together make to
 	// an address; 0: unlimited. Both must be the same for all peers of a ring.
 	IPPermits   int
@@ -246,6 +249,7 @@ func DefaultConfig(dir string, profile Profile) Config {
 	c.MaxRequestsPerHost, c.PageHosts, c.DomainHosts = 100_000, 10_000, domain.LabHosts
 	if profile == ProfilePublic {
 		c.MaxRequestsPerHost, c.PageHosts = 50_000, 1000
+		c.CheckRate = 0.02
 		c.OptOutProof, c.DomainHosts, c.IPPermits = true, domain.DefaultHosts, DefaultPermits(c.Delay)
 	}
 	return c
@@ -351,6 +355,7 @@ func (c *Config) checkManners() error {
 		when(!(c.RefreshShare > 0 && c.RefreshShare <= 1), fmt.Sprintf("refresh-share %v: must be above 0%% and at most 100%%", c.RefreshShare)),
 		when(c.RefreshDay < time.Second || c.RefreshDay > 24*time.Hour, fmt.Sprintf("refresh-day %v: must be between 1s and 24h", c.RefreshDay)),
 		when(c.RefreshDay != 24*time.Hour && c.Profile != ProfileLab, "refresh-day: requires --profile lab"),
+		when(!(c.CheckRate >= 0 && c.CheckRate <= 1), fmt.Sprintf("check-rate %v: must be between 0%% and 100%%", c.CheckRate)),
 		when(c.PageHosts < 0, fmt.Sprintf("page-hosts %d: must be 0 or more", c.PageHosts)),
 		when(c.PermitChunk < time.Second || c.PermitChunk > permit.Chunk, fmt.Sprintf("permit-chunk %v: must be between 1s and %v", c.PermitChunk, permit.Chunk)),
 		when(c.IPPermits < 0 || c.IPPermits > permit.MaxLimit, fmt.Sprintf("ip-permits %d: must be between 0 and %d", c.IPPermits, permit.MaxLimit)),

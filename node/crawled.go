@@ -147,7 +147,7 @@ func (c *Config) placing() placer.Config {
 func (n *Node) placed() placer.Deps {
 	return placer.Deps{
 		Self: n.ring.net.Self(), Incarnation: n.incarnation, Now: n.clock.Now, Ring: n.ring.dht, Worker: n.crawl.Worker, Sites: n.crawl.Fetcher,
-		Records: n.subnets, Net: rpc.CallerFunc(n.ring.call), Addrs: n.ring.addrsOf, Where: n.ring.standsAt, Paused: n.limits.Paused, OptedOut: n.optOuts.Host,
+		Records: n.subnets, Net: rpc.CallerFunc(n.ring.call), Addrs: n.ring.addrsOf, Origin: n.ring.net.Origin, Where: n.ring.standsAt, Paused: n.limits.Paused, OptedOut: n.optOuts.Host,
 		Robots: func(ctx context.Context, host, scheme string) robots.State {
 			var d owner.HostDetail
 			if err := n.owners.Look(ctx, func(o *owner.Owner) { d, _ = o.Host(host) }); err != nil {

@@ -47,6 +47,8 @@ type Page struct {
 	// and addresses of images, white space as one; Masked is the same with digits masked. Zero for
 	// other documents.
 	Text, Masked uint64
+	// Words is the SimHash of the words of that text; zero for other media types and short texts.
+	Words uint64
 	// Feed: the document is an RSS or Atom feed.
 	Feed bool
 	// LeftOut is the number of links beyond [MaxLinks] or [MaxLinkBytes], or in the headers beyond

@@ -2,6 +2,7 @@ package extract
 
 import (
 	"bytes"
+	"math/bits"
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
@@ -43,6 +44,7 @@ func (x *Extractor) html(page *Page, base *link.Base, contentType string, body [
 	x.scan.reader.begin()
 	x.scan.run(body, w)
 	page.Text, page.Masked = x.scan.reader.digests()
+	page.Words = x.scan.reader.pairs.Sum()
 	if !whole {
 		x.decodeFrom(w.charset) // a meta element may have changed it
 	}
@@ -356,6 +358,8 @@ type reader struct {
 	digit        bool // a digit came last of what is digested
 	some         bool // there was text
 	inLink       bool
+	pairs        SimHash // of a part of the pairs of adjacent words
+	word         uint64  // hash of the last word
 }
 
 // begin forgets the last document.
@@ -363,6 +367,7 @@ func (r *reader) begin() {
 	r.text.Reset()
 	r.masked.Reset()
 	r.n, r.space, r.digit, r.some, r.inLink = 0, false, false, false, false
+	r.pairs, r.word = SimHash{}, 0
 }
 
 // words takes a piece of text in, each run of white space as one space.
@@ -409,8 +414,29 @@ func (r *reader) image(src []byte) {
 	_, _ = r.masked.Write(src) // digits too: the images of a gallery may differ in nothing else
 }
 
+// pairBits leading zero bits of its hash select one of four pairs of words for the SimHash, which
+// would cost more than everything else otherwise.
+const pairBits = 2
+
+// compare adds a piece of text to the SimHash of the document.
+func (r *reader) compare(text []byte) {
+	for len(text) > 0 {
+		word, rest, _ := bytes.Cut(text, []byte(" "))
+		text = rest
+		if len(word) == 0 {
+			continue
+		}
+		sum := xxhash.Sum64(word)
+		if pair := (sum ^ bits.RotateLeft64(r.word, 1)) * 0x9e3779b97f4a7c15; pair>>(64-pairBits) == 0 {
+			r.pairs.Add(pair)
+		}
+		r.word = sum
+	}
+}
+
 func (r *reader) flush() {
 	_, _ = r.text.Write(r.buf[:r.n])
+	r.compare(r.buf[:r.n])
 	masked := r.buf[:0]
 	for _, c := range r.buf[:r.n] {
 		digit := '0' <= c && c <= '9'

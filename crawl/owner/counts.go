@@ -86,8 +86,9 @@ type Totals struct {
 	NextRetryS  float64 `json:"next_retry_s,omitempty"` // seconds until the first of them is due
 	// Outbox counts links not yet acknowledged by their owners.
 	Outbox      int64 `json:"outbox"`
-	HostsOwned  int64 `json:"hosts_owned"`  // hosts of which a URL was accepted
-	HostsLeased int64 `json:"hosts_leased"` // of them, those with a worker
+	Checks      int64 `json:"checks,omitempty"` // pages that another worker is to fetch again, to check a report
+	HostsOwned  int64 `json:"hosts_owned"`      // hosts of which a URL was accepted
+	HostsLeased int64 `json:"hosts_leased"`     // of them, those with a worker
 	// URLsPutOff are the deferred URLs: pending, with the next try later than the wait limit. A crawl
 	// in which only these are left has ended for now.
 	URLsPutOff  int64 `json:"urls_put_off,omitempty"`
@@ -99,7 +100,7 @@ func (c *Totals) Add(o *Totals) {
 	sums := func(c *Totals) []*int64 {
 		return []*int64{
 			&c.Pages, &c.Bytes, &c.Duplicates, &c.NoIndex, &c.Redirects, &c.Errors, &c.RobotsDenied, &c.Traps, &c.OutOfBudget, &c.LinksCut, &c.Refetched,
-			&c.LinksLeftOut, &c.URLsSeen, &c.URLsPending, &c.URLsLeased, &c.URLsWaiting, &c.Outbox, &c.HostsOwned, &c.HostsLeased, &c.URLsPutOff, &c.HostsPutOff,
+			&c.LinksLeftOut, &c.Checks, &c.URLsSeen, &c.URLsPending, &c.URLsLeased, &c.URLsWaiting, &c.Outbox, &c.HostsOwned, &c.HostsLeased, &c.URLsPutOff, &c.HostsPutOff,
 		}
 	}
 	to := sums(c)
@@ -110,7 +111,7 @@ func (c *Totals) Add(o *Totals) {
 }
 
 // Outstanding returns the unfinished work: a crawl is idle when it is zero on the whole ring.
-func (c *Totals) Outstanding() int64 { return c.URLsPending + c.URLsLeased + c.Outbox }
+func (c *Totals) Outstanding() int64 { return c.URLsPending + c.URLsLeased + c.Outbox + c.Checks }
 
 // Due returns the unfinished work that is not deferred: a wait for the end of a crawl ends when it
 // is zero on the whole ring.
@@ -125,6 +126,7 @@ func (c *Totals) AddJob(j *hosts.Counts) {
 	c.URLsLeased += j.Leased
 	c.URLsWaiting += j.Waiting
 	c.Outbox += j.Outbox
+	c.Checks += j.Checks
 	c.URLsPutOff += j.PutOff
 	c.HostsPutOff += j.PutOffHosts
 	c.NextRetryS = hosts.Sooner(c.NextRetryS, j.NextRetryS)

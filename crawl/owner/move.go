@@ -247,7 +247,7 @@ func (o *Owner) Reopen(id job.ID, url string) bool {
 	hash, hj := link.Hash(id, url), o.importer.Book(h, o.jobs.Of(id))
 	n, ok := hj.Entry(hash)
 	if ok && n.Done {
-		hj.Reopen(hash, &n.Final)
+		hj.Reopen(hash, &n.Final, false)
 	}
 	return ok && n.Done
 }

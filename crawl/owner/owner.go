@@ -236,6 +236,7 @@ type parts struct {
 	agenda   *hosts.Agenda
 	hosts    *hosts.Table
 	scans    *hosts.Scans
+	checks   *hosts.Checks
 	outgoing *links.Outgoing
 	intake   *links.Intake
 	emitter  *links.Emitter
@@ -254,12 +255,13 @@ func newParts(s *hosts.Step) parts {
 	t := hosts.New(s)
 	l, g := links.New(t), leases.New(t)
 	p := parts{
-		Step: s, jobs: t.Jobs, rests: t.Rests, domains: t.Domains, traps: t.Traps, agenda: t.Agenda, hosts: t.Table, scans: t.Scans,
+		Step: s, jobs: t.Jobs, rests: t.Rests, domains: t.Domains, traps: t.Traps, agenda: t.Agenda, hosts: t.Table, scans: t.Scans, checks: t.Checks,
 		outgoing: l.Outgoing, intake: l.Intake, emitter: l.Emitter, placer: g.Placer, leases: g.Leases, granter: g.Granter,
 	}
 	p.reviewer = &reviewer{Step: s, hosts: p.hosts, agenda: p.agenda, placer: p.placer, leases: p.leases, intake: p.intake}
 	p.outcomes = &outcomes{
 		Step: s, jobs: p.jobs, hosts: p.hosts, traps: p.traps, domains: p.domains, leases: p.leases, emitter: p.emitter, scans: p.scans,
+		checks: p.checks, agenda: p.agenda,
 	}
 	p.importer = &importer{
 		Step: s, jobs: p.jobs, hosts: p.hosts, outgoing: p.outgoing, leases: p.leases, reviewer: p.reviewer,

@@ -83,6 +83,7 @@ func (oc *outcomes) revisited(h *hosts.Host, hj *hosts.Job, hash uint64, it *hos
 	r.Due = 0
 	r.Due = oc.jobs.Due(hj, hash, &next, what)
 	hj.Correct(hash, had, &next)
+	oc.checks.Begin(h, hj, hash, opinionOf(got, f))
 	kind := ondisk.SignalSitemap
 	if f.GetFeed() {
 		kind = ondisk.SignalFeed

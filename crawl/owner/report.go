@@ -42,6 +42,8 @@ type outcomes struct {
 	leases  *leases.Leases
 	emitter *links.Emitter
 	scans   *hosts.Scans
+	checks  *hosts.Checks
+	agenda  *hosts.Agenda
 }
 
 // report processes the outcome of one URL with the links of its page that were not processed
@@ -71,6 +73,10 @@ func (oc *outcomes) report(h *hosts.Host, from string, f *wire.Fetched, went lin
 		delete(h.Lease.Out, hash)
 		h.Lease.Owing = oc.Now
 		h.Lease.Session.Earned++
+	}
+	if it != nil && it.Check != nil {
+		oc.checked(h, it.Check, &got, f)
+		return
 	}
 	if it != nil && !it.Again {
 		hj.Returned(&it.Pending)
@@ -205,6 +211,7 @@ func (oc *outcomes) conclusion(h *hosts.Host, hj *hosts.Job, p *ondisk.Pending, 
 	}
 	final.Revisit.Due = oc.jobs.Due(hj, p.Hash, &final, fresh.Unchanged)
 	hj.Conclude(p, final)
+	oc.checks.Begin(h, hj, p.Hash, opinionOf(&final, f))
 	if hj.State.State != job.StateCanceled {
 		final.Depth, final.Hops, final.Via = p.Depth, p.Hops, p.Via
 		before := hj.Tally.Accepted()
@@ -251,6 +258,7 @@ func (oc *outcomes) again(h *hosts.Host, hj *hosts.Job, had, got *ondisk.Final, 
 		got.Revisit.Due = oc.jobs.Due(hj, hash, got, fresh.Unchanged)
 	}
 	hj.Correct(hash, had, got)
+	oc.checks.Begin(h, hj, hash, opinionOf(got, f))
 	if js.State != job.StateCanceled {
 		oc.emitter.Emit(h, js, got, f, went)
 	}

@@ -111,13 +111,21 @@ func (o *Owner) Placed(name string, p hosts.Placement) {
 		o.agenda.Changed(h)
 		return
 	}
-	if p.Worker == "" {
+	switch {
+	case p.Worker == "" && h.Search.Check: // nobody can make the check
+		next := h.CheckDue()
+		o.checks.Unclear(h, func(c *hosts.Check) bool { return c == next })
+		h.Search.Exclude = nil
+		o.placer.End(h)
+		o.agenda.Changed(h)
+		return
+	case p.Worker == "":
 		p.Worker = o.Cfg.Self
 	}
 	if h.Search.Anew != "" {
 		p.Why += "; " + h.Search.Anew
 	}
-	if h.Rec.PlacedBy(p.Worker, p.Why, p.Measured, o.Now) {
+	if !h.Search.Check && h.Rec.PlacedBy(p.Worker, p.Why, p.Measured, o.Now) {
 		o.hosts.Touched(h)
 	}
 	h.Search.Found(&p)

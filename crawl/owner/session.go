@@ -284,7 +284,7 @@ func (vs *visits) accepts(s *hosts.Session, h *hosts.Host, n int, reply *leases.
 		may = true
 	}
 	may = may || vs.Cfg.IsNear(s.Peer) && h.Search.State != hosts.SearchOffered
-	if h.Lease != nil || s.Incarnation == 0 && s.Heard == 0 || h.Barred(vs.Now) || h.Search.Reserved > 0 || !may || vs.agenda.URLsAt(h) > vs.Now {
+	if h.Lease != nil || s.Incarnation == 0 && s.Heard == 0 || h.Barred(vs.Now) || h.Search.Reserved > 0 || !may || !h.Search.Check && vs.agenda.URLsAt(h) > vs.Now {
 		reply.Revoke(h.Rec.Name)
 		if offered {
 			vs.placer.End(h)

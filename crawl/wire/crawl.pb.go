@@ -787,7 +787,9 @@ type Fetched struct {
 	Changed       [][]byte `protobuf:"bytes,31,rep,name=changed,proto3" json:"changed,omitempty"`
 	ChangedS      []uint32 `protobuf:"fixed32,32,rep,packed,name=changed_s,json=changedS,proto3" json:"changed_s,omitempty"` // Unix time of each
 	Feed          bool     `protobuf:"varint,33,opt,name=feed,proto3" json:"feed,omitempty"`
-	Content       uint64   `protobuf:"fixed64,30,opt,name=content,proto3" json:"content,omitempty"` // digest of the text and the links of a page, see Revisit; 0 = none
+	Content       uint64   `protobuf:"fixed64,30,opt,name=content,proto3" json:"content,omitempty"`                               // digest of the text and the links of a page, see Revisit; 0 = none
+	WordsSimhash  uint64   `protobuf:"fixed64,34,opt,name=words_simhash,json=wordsSimhash,proto3" json:"words_simhash,omitempty"` // of the text of a page; 0 = none
+	LinksSimhash  uint64   `protobuf:"fixed64,35,opt,name=links_simhash,json=linksSimhash,proto3" json:"links_simhash,omitempty"` // of its links; 0 = none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1014,6 +1016,20 @@ func (x *Fetched) GetFeed() bool {
 func (x *Fetched) GetContent() uint64 {
 	if x != nil {
 		return x.Content
+	}
+	return 0
+}
+
+func (x *Fetched) GetWordsSimhash() uint64 {
+	if x != nil {
+		return x.WordsSimhash
+	}
+	return 0
+}
+
+func (x *Fetched) GetLinksSimhash() uint64 {
+	if x != nil {
+		return x.LinksSimhash
 	}
 	return 0
 }
@@ -3113,7 +3129,7 @@ const file_crawl_proto_rawDesc = "" +
 	"\x04hash\x18\x02 \x01(\x06R\x04hash\"6\n" +
 	"\x06Robots\x12\x16\n" +
 	"\x06origin\x18\x01 \x01(\tR\x06origin\x12\x14\n" +
-	"\x05state\x18\x02 \x01(\fR\x05state\"\xd1\x05\n" +
+	"\x05state\x18\x02 \x01(\fR\x05state\"\x9b\x06\n" +
 	"\aFetched\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\fR\x03job\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\fR\x03url\x12\x14\n" +
@@ -3145,7 +3161,9 @@ const file_crawl_proto_rawDesc = "" +
 	"\achanged\x18\x1f \x03(\fR\achanged\x12\x1f\n" +
 	"\tchanged_s\x18  \x03(\aB\x02\x10\x01R\bchangedS\x12\x12\n" +
 	"\x04feed\x18! \x01(\bR\x04feed\x12\x18\n" +
-	"\acontent\x18\x1e \x01(\x06R\acontentJ\x04\b\x16\x10\x17J\x04\b\x18\x10\x1c\"\xbe\x01\n" +
+	"\acontent\x18\x1e \x01(\x06R\acontent\x12#\n" +
+	"\rwords_simhash\x18\" \x01(\x06R\fwordsSimhash\x12#\n" +
+	"\rlinks_simhash\x18# \x01(\x06R\flinksSimhashJ\x04\b\x16\x10\x17J\x04\b\x18\x10\x1c\"\xbe\x01\n" +
 	"\fSessionReply\x12,\n" +
 	"\x06grants\x18\x01 \x03(\v2\x14.apoidea.crawl.GrantR\x06grants\x12\x18\n" +
 	"\arevoked\x18\x02 \x03(\tR\arevoked\x12\x14\n" +

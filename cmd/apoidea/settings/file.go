@@ -109,7 +109,7 @@ var Groups = []Group{
 	},
 	{
 		"Politeness and limits per site (apoidea help limits):", "proxy allow-private max-requests-per-host max-bytes-per-host",
-		"header archive-headers cookies from optout-file optout-url optout-listen optout-proof fetch-from domain-delay ip-permits max-body page-hosts domain-hosts",
+		"header archive-headers cookies from optout-file optout-url optout-listen optout-proof fetch-from domain-delay ip-permits max-body page-hosts domain-hosts check-rate",
 	},
 	{
 		"Resource limits (apoidea help limits):", "cpu-share memory disk-quota quota-month schedule only-when-idle pause-on-battery",

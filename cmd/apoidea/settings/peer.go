@@ -26,9 +26,9 @@ type Peer struct {
 	// allowed is the value of --allow-private.
 	allowed allowed
 	// Texts that Configure parses, so that errors are reported once all flags are set.
-	fetchFrom, proxy, optOutProof, diskReserve, maxBody, maxHostBytes, refreshShare string
-	headers                                                                         []string
-	limits                                                                          map[string]*string // by the keys of volunteer.Keys
+	fetchFrom, proxy, optOutProof, diskReserve, maxBody, maxHostBytes, refreshShare, checkRate string
+	headers                                                                                    []string
+	limits                                                                                     map[string]*string // by the keys of volunteer.Keys
 	// Latency is the file of the RTT matrix.
 	Latency                  string
 	LatencyRow, LatencyPeers int // this peer's row from 0, and how many rows are peers'
@@ -86,6 +86,7 @@ func (r *Peer) Add(f *pflag.FlagSet) {
 	f.StringVar(&c.Duplicates, "duplicates", c.Duplicates, "links of duplicate pages: extract or drop")
 	f.StringVar(&c.Seen, "seen", c.Seen, "URL set: exact, or bloom (the paper's filter, loses some URLs)")
 	f.BoolVar(&c.ForgetLimits, "forget-limits", false, "discard changes made by limits set in earlier runs")
+	f.StringVar(&r.checkRate, "check-rate", "", "share of reported pages that another worker fetches again (default 2% with --profile public, else 0)")
 	f.StringVar(&r.refreshShare, "refresh-share", "50%", "maximum share of repeat visits while first visits wait, per host")
 	f.DurationVar(&c.RefreshDay, "refresh-day", c.RefreshDay, "length of a day in job refresh; requires --profile lab")
 	f.StringVar(&r.diskReserve, "disk-reserve", "256MiB", "free disk space at which the peer stops")
@@ -139,6 +140,13 @@ func (r *Peer) Configure(dataDir, api, version string) (node.Config, error) {
 	again, err := strconv.ParseFloat(strings.TrimSuffix(r.refreshShare, "%"), 64)
 	if c.RefreshShare = again / 100; err != nil || !(again > 0 && again <= 100) {
 		return c, fmt.Errorf("%w: refresh-share %q: must be above 0%% and at most 100%%", ErrUsage, r.refreshShare)
+	}
+	c.CheckRate = node.DefaultConfig("", c.Profile).CheckRate
+	if r.checkRate != "" {
+		rate, err := strconv.ParseFloat(strings.TrimSuffix(r.checkRate, "%"), 64)
+		if c.CheckRate = rate / 100; err != nil || !(rate >= 0 && rate <= 100) {
+			return c, fmt.Errorf("%w: check-rate %q: must be between 0%% and 100%%", ErrUsage, r.checkRate)
+		}
 	}
 	body, err := volunteer.ParseSize(r.maxBody)
 	if err != nil {

@@ -107,6 +107,7 @@ func (a *Agenda) placeAt(h *Host) int64 {
 		return Never
 	}
 	at := a.URLsAt(h)
+	at = min(at, a.checksAt(h, at))
 	if at == Never || !a.Ring.Mine(h.Key) || !a.Cfg.Settled(h.Key) {
 		return Never
 	}

@@ -4,12 +4,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/crawl/trust"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 )
@@ -94,6 +96,12 @@ type Config struct {
 	RefreshShare float64
 	// DrawPages is the maximum of pages of one draw.
 	DrawPages uint64
+	// CheckRate is the share of reported pages that another worker fetches again; 0: none. CheckFirst
+	// returns the number of first pages of a new worker that are, Random numbers in [0, 1) that no
+	// worker can predict.
+	CheckRate  float64
+	CheckFirst func() uint64
+	Random     func() float64
 }
 
 // SignedLease returns the signed bytes of a lease certificate.
@@ -150,6 +158,12 @@ func (c *Config) Fill() {
 	fill(&c.DrawPages, 256)
 	fill(&c.Day, 24*time.Hour)
 	fill(&c.RefreshShare, 0.5)
+	if c.CheckFirst == nil {
+		c.CheckFirst = func() uint64 { return trust.First }
+	}
+	if c.Random == nil {
+		c.Random = rand.Float64
+	}
 }
 
 // Validate returns an error for the first invalid field.
@@ -165,6 +179,8 @@ func (c *Config) Validate() error {
 		return errors.New("owner config: Backoff is empty")
 	case c.Day < time.Second || !(c.RefreshShare > 0 && c.RefreshShare <= 1):
 		return fmt.Errorf("owner config: Day %v, RefreshShare %v: out of range", c.Day, c.RefreshShare)
+	case !(c.CheckRate >= 0 && c.CheckRate <= 1):
+		return fmt.Errorf("owner config: CheckRate %v is not between 0 and 1", c.CheckRate)
 	case c.Delay < 0 || c.DownFor < 0 || c.OfferTimeout <= 0 || c.PlaceTimeout <= 0 || c.PlaceAhead < 0 || c.RequestTime < 0 || c.MaxRetryAfter < 0:
 		return errors.New("owner config: negative duration")
 	case c.MaxHosts < 1 || c.MaxOutbox < 1 || c.MaxPlacing < 1 || c.MaxKnown < 1:
@@ -245,12 +261,13 @@ type Counts struct {
 	Visits      int64   `json:"visits,omitempty"`         // of them after the first, that checked for a change
 	Changes     int64   `json:"changes,omitempty"`        // found by those
 	NotModified int64   `json:"not_modified,omitempty"`   // answers with status 304
+	Checks      int64   `json:"checks,omitempty"`         // pages that another worker is to fetch again, to check a report
 }
 
 // Add sums o into c.
 func (c *Counts) Add(o *Counts) {
-	of := [...]int64{o.Accepted, o.Done, o.Pending, o.Leased, o.Waiting, o.Outbox, o.Bytes, o.LinksLeftOut, o.PutOff, o.PutOffHosts, o.Scheduled, o.Visits, o.Changes, o.NotModified}
-	for i, to := range [...]*int64{&c.Accepted, &c.Done, &c.Pending, &c.Leased, &c.Waiting, &c.Outbox, &c.Bytes, &c.LinksLeftOut, &c.PutOff, &c.PutOffHosts, &c.Scheduled, &c.Visits, &c.Changes, &c.NotModified} {
+	of := [...]int64{o.Accepted, o.Done, o.Pending, o.Leased, o.Waiting, o.Outbox, o.Bytes, o.LinksLeftOut, o.PutOff, o.PutOffHosts, o.Scheduled, o.Visits, o.Changes, o.NotModified, o.Checks}
+	for i, to := range [...]*int64{&c.Accepted, &c.Done, &c.Pending, &c.Leased, &c.Waiting, &c.Outbox, &c.Bytes, &c.LinksLeftOut, &c.PutOff, &c.PutOffHosts, &c.Scheduled, &c.Visits, &c.Changes, &c.NotModified, &c.Checks} {
 		*to += of[i]
 	}
 	c.PutOffNextS = Sooner(c.PutOffNextS, o.PutOffNextS)
@@ -264,7 +281,7 @@ func (c *Counts) Add(o *Counts) {
 }
 
 // Outstanding returns the job's unfinished work.
-func (c *Counts) Outstanding() int64 { return c.Pending + c.Leased + c.Outbox }
+func (c *Counts) Outstanding() int64 { return c.Pending + c.Leased + c.Outbox + c.Checks }
 
 // Due returns the unfinished work that is not deferred.
 func (c *Counts) Due() int64 { return c.Outstanding() - min(c.PutOff, c.Pending) }
@@ -292,8 +309,10 @@ func CountsOf(id job.ID, of *ondisk.Counters, out int64) Counts {
 
 // Counts returns the counters of the job on this peer.
 func (js *JobState) Counts() Counts {
-	c := js.Sums()
-	return CountsOf(js.ID, &c, js.Out())
+	sums := js.Sums()
+	c := CountsOf(js.ID, &sums, js.Out())
+	c.Checks = js.Checks
+	return c
 }
 
 // HostCounts are the counters of a job on a host.

@@ -32,7 +32,8 @@ type Host struct {
 	wakeAt     int64
 	heap       int // index in wakes, -1 if absent
 	wait       waiting
-	moved      bool // listed in agenda.moved
+	Checks     []*Check // of its pages, oldest first
+	moved      bool     // listed in agenda.moved
 	Newer, old *Host
 	in         *Lru
 }
@@ -240,6 +241,7 @@ type search struct {
 	// again; 0: never.
 	Grown     int64
 	Remeasure bool // measurements of the host are outdated
+	Check     bool // for the checks of its pages
 }
 
 // Ask begins the search; others is false if only this peer remains to take the host.
@@ -306,7 +308,7 @@ func (s *search) Pause(now int64) { s.rest = now + restAfter }
 // End ends the search, and reports whether the host was offered.
 func (s *search) End() (offered bool) {
 	offered = s.State == SearchOffered
-	s.State, s.Offered, s.URLs, s.Pace, s.Reserved = SearchIdle, "", 0, 0, 0
+	s.State, s.Offered, s.URLs, s.Pace, s.Reserved, s.Check = SearchIdle, "", 0, 0, 0, false
 	return offered
 }
 

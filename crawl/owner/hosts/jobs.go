@@ -18,6 +18,8 @@ type JobState struct {
 
 	Spread spread // of new hosts
 	visits refreshing
+
+	Checks int64 // checks of its pages, and scans for those of workers that lost one
 }
 
 // Ask sets the specification and the standing of the job from a registry.

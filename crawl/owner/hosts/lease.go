@@ -25,6 +25,7 @@ type Lease struct {
 	Want    int     // index of this step's request in granter.wants, from 1; 0: none
 	Pace    float64 // factor of the request interval; 1 or less: normal
 	Told    float64 // last factor sent to the worker, including the additional one of the host's pages; 0: none
+	Check   bool    // for the checks of the host's pages alone
 	Owing   int64   // since when an outcome is due: time of the last one, or of the first URL out
 }
 
@@ -39,6 +40,7 @@ type Item struct {
 	Seq   uint64 // of the Session whose reply granted it
 	Again bool   // it has an outcome, and is fetched again
 	Plain bool   // without a condition, though it has a validator
+	Check *Check // the page is fetched again only to check its report
 }
 
 // Item returns the URL out under the lease with a hash, nil if there is none; l may be nil.

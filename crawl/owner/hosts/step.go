@@ -201,6 +201,9 @@ type Place struct {
 	// host from then on by requests (HEAD), one at a time and as polite as fetches: the host is not
 	// fetched before that time, and no request is sent after it.
 	NotBefore, RequestsUntil time.Time
+	// Check places a check of the host's pages: Exclude begins with the workers whose reports are
+	// checked. Any other one may make it, preferably of another network; none: no Worker is returned.
+	Check bool
 }
 
 // Offer offers hosts to a worker.

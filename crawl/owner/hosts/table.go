@@ -11,6 +11,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner/ledger"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/crawl/trust"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 )
@@ -22,6 +23,7 @@ type Table struct {
 	agenda     *Agenda
 	rests      *Rests
 	traps      *Traps
+	checks     *Checks
 	ByName     map[string]*Host
 	ByPos      map[ring.Pos]*Host
 	Busy, Idle Lru // with waiting URLs, and without
@@ -189,7 +191,7 @@ func (t *Table) save(h *Host) {
 func (t *Table) Evict(l *Lru) {
 	for h := l.Oldest; h != nil && len(t.ByName) > t.Cfg.MaxHosts; {
 		next := h.Newer
-		if h.Lease == nil && h.Search.State == SearchIdle && !h.Barred(t.Now) && h.Frozen == 0 && !h.purging && !h.dirty {
+		if h.Lease == nil && len(h.Checks) == 0 && h.Search.State == SearchIdle && !h.Barred(t.Now) && h.Frozen == 0 && !h.purging && !h.dirty {
 			t.rests.leave(h)
 			t.Forget(h)
 		}
@@ -205,6 +207,7 @@ func (t *Table) Forget(h *Host) {
 	if h.visitAt > 0 {
 		t.visitsAt = min(t.visitsAt, max(int64(h.visitAt)*1000, t.Now+visitsAgain))
 	}
+	t.checks.Unclear(h, func(*Check) bool { return true })
 	t.agenda.Wakes.remove(h)
 	h.in.remove(h)
 	delete(t.ByName, h.Rec.Name)
@@ -241,6 +244,9 @@ func (t *Table) AnswersFor(name string) Answer {
 		return Here
 	}
 }
+
+// Worker returns what is known of a worker.
+func (t *Table) Worker(id string) *trust.Worker { return t.checks.Workers.Of(id) }
 
 // SpeaksFor reports whether this peer may answer a worker about a host. Unlike for a link, the host
 // must be synced, since a missing record may name a lease. A worker whose lease is known here gets
@@ -329,6 +335,7 @@ type Parts struct {
 	Agenda  *Agenda
 	Table   *Table
 	Scans   *Scans
+	Checks  *Checks
 }
 
 // New returns the parts, without any host.
@@ -345,6 +352,8 @@ func New(s *Step) *Parts {
 		ByName: make(map[string]*Host), ByPos: make(map[ring.Pos]*Host),
 	}
 	p.Scans = &Scans{Step: s, jobs: p.Jobs, hosts: p.Table, agenda: p.Agenda}
+	p.Checks = &Checks{Step: s, Workers: &Workers{Step: s, known: make(map[string]*trust.Worker)}, agenda: p.Agenda}
+	p.Table.checks = p.Checks
 	return p
 }
 

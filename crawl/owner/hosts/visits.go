@@ -301,7 +301,11 @@ type Scan struct {
 	job      *JobState
 	by       job.Refresh // of the job, when the scan began
 	again    *wire.Again // a request of a user; nil: all entries of the job are scheduled
+	worker   string      // only entries reported by this worker are made pending again; empty: none
 }
+
+// schedules reports whether all entries of the job are scheduled.
+func (c *Scan) schedules() bool { return c.again == nil && c.worker == "" }
 
 // Scans are the scans in progress.
 type Scans struct {
@@ -320,9 +324,38 @@ const (
 
 // All begins a scan of a job's entries on this peer, in place of an earlier one.
 func (s *Scans) All(js *JobState) {
-	s.list = slices.DeleteFunc(s.list, func(c *Scan) bool { return c.job == js && c.again == nil })
+	s.list = slices.DeleteFunc(s.list, func(c *Scan) bool { return c.job == js && c.schedules() })
 	s.list = append(s.list, &Scan{from: []byte{ondisk.SpaceHost}, to: []byte{ondisk.SpaceHost + 1}, job: js, by: js.Refresh})
 }
+
+// Reset begins a scan that makes the URLs of a job pending again whose outcomes a worker reported.
+func (s *Scans) Reset(js *JobState, worker string) {
+	from, to := []byte{ondisk.SpaceHost}, []byte{ondisk.SpaceHost + 1}
+	for _, c := range s.list {
+		if c.job == js && c.worker == worker {
+			c.from = from // it may have reported more since the scan began
+			return
+		}
+	}
+	js.Checks++ // the job is not done before
+	s.list = append(s.list, &Scan{from: from, to: to, job: js, worker: worker})
+}
+
+// reset makes a URL pending again that a worker reported. It is paid for already.
+func (s *Scans) reset(h *Host, hj *Job, hash uint64, f *ondisk.Final, worker string) {
+	if f.Holder != worker {
+		return
+	}
+	if it := h.Lease.Item(hash); it != nil {
+		delete(h.Lease.Out, hash) // a visit of the page; a report of it is late then
+	}
+	hj.Reopen(hash, f, pageOf(f))
+	s.hosts.Touched(h)
+	s.agenda.Changed(h)
+}
+
+// pageOf reports whether an outcome was paid for by a page of the job's budget.
+func pageOf(f *ondisk.Final) bool { return f.Outcome.Fetched() || f.Outcome == link.OutcomeNoIndex }
 
 // Host begins a scan of a job's entries on a host, for a request; false if there are too many scans
 // already.
@@ -361,7 +394,7 @@ func (js *JobState) Visits() bool { return js.Known && js.State.Grants() && js.R
 // Begin begins the scans of jobs whose entries are not all scheduled.
 func (s *Scans) Begin() {
 	for _, js := range s.jobs.Order {
-		if js.Known && (js.visits.rescan || js.Refresh != 0 && !js.Schedules()) && !slices.ContainsFunc(s.list, func(c *Scan) bool { return c.job == js && c.again == nil }) {
+		if js.Known && (js.visits.rescan || js.Refresh != 0 && !js.Schedules()) && !slices.ContainsFunc(s.list, func(c *Scan) bool { return c.job == js && c.schedules() }) {
 			js.visits.rescan = false
 			s.All(js)
 		}
@@ -411,11 +444,18 @@ func (s *Scans) Go() {
 		key := list[i].key
 		hash, ok := ondisk.HashIn(key[ondisk.JobPrefixLen:])
 		if h := s.hosts.At(ring.Pos(key[1:])); ok && h != nil {
-			s.one(h, s.Book(h, s.jobs.Of(ondisk.JobIn(key))), hash, &list[i].entry.Final, c.again)
+			hj := s.Book(h, s.jobs.Of(ondisk.JobIn(key)))
+			if c.worker != "" {
+				s.reset(h, hj, hash, &list[i].entry.Final, c.worker)
+			} else {
+				s.one(h, hj, hash, &list[i].entry.Final, c.again)
+			}
 		}
 	}
 	if string(c.from) >= string(c.to) {
-		if s.list = s.list[1:]; c.again == nil {
+		if s.list = s.list[1:]; c.worker != "" {
+			c.job.Checks--
+		} else if c.again == nil {
 			c.job.Scheduled(c.by)
 			s.jobs.Changed(c.job)
 		}

@@ -1,6 +1,8 @@
 package leases
 
 import (
+	"slices"
+
 	"github.com/apoidea/apoidea/crawl/fresh"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
@@ -71,6 +73,9 @@ func (gr *Granter) All() {
 // due, and serves the host's jobs in turn.
 func (gr *Granter) grant(h *hosts.Host, n int, reply *Reply) {
 	l := h.Lease
+	if !l.Check && !h.Search.Replace && h.ChecksPress(gr.Now) {
+		h.Search.Again(anewChecked)
+	}
 	g := &wire.Grant{Host: h.Rec.Name, Epoch: l.Epoch.Wire(), GiveBack: h.Search.Replace}
 	n = min(n, gr.Cfg.Window-len(l.Out), wire.MaxGrant)
 	if l.Bounded {
@@ -80,7 +85,10 @@ func (gr *Granter) grant(h *hosts.Host, n int, reply *Reply) {
 		l.Owing = gr.Now
 	}
 	left := 0 // URLs visited and not granted
-	if n > 0 && !h.Search.Replace && gr.agenda.URLsAt(h) <= gr.Now {
+	if l.Check {
+		gr.fillChecks(h, n, g)
+		g.GiveBack = true
+	} else if n > 0 && !h.Search.Replace && gr.agenda.URLsAt(h) <= gr.Now {
 		left = gr.fill(h, n, g)
 	}
 	if l.Left -= len(g.GetUrl()); l.Bounded && l.Left <= 0 {
@@ -146,6 +154,29 @@ func (gr *Granter) fill(h *hosts.Host, n int, g *wire.Grant) int {
 	}
 	f.sources()
 	return len(f.gone)
+}
+
+// fillChecks adds the pages that a worker fetches again to check the reports of others. It cannot
+// tell them from other pages.
+func (gr *Granter) fillChecks(h *hosts.Host, n int, g *wire.Grant) {
+	f := filler{Granter: gr, h: h, g: g, room: n, column: -1}
+	for _, c := range slices.Clone(h.Checks) {
+		if c.Out || c.Involves(h.Lease.Session.Peer) || f.full() {
+			continue
+		}
+		had, ok := c.Job.Entry(c.Hash)
+		if !ok || !had.Done || !c.Job.State.State.Grants() || f.Cfg.OptOuts.URL(had.Final.URL) != "" || h.Lease.Item(c.Hash) != nil || !c.Granted() {
+			gr.leases.checks.Unclear(h, func(other *hosts.Check) bool { return other == c })
+			continue
+		}
+		f.column = slices.IndexFunc(g.GetJobIds(), func(id []byte) bool { return job.ID(id) == c.Job.State.ID })
+		it := again(c.Job, c.Hash, &had.Final)
+		it.Check, it.Due, it.Seq = c, 0, h.Lease.Session.Seq
+		f.put(c.Job, &it.Pending)
+		it.URL = ""
+		h.Lease.Out[c.Hash] = it
+	}
+	f.sources()
 }
 
 // sources adds the sources of the granted URLs. Most neighbors share theirs, which is read once.

@@ -29,6 +29,7 @@ type Leases struct {
 	hosts  *hosts.Table
 	agenda *hosts.Agenda
 	placer *Placer
+	checks *hosts.Checks
 	N      int // number of leased hosts
 }
 
@@ -41,7 +42,7 @@ func (ls *Leases) Begin(h *hosts.Host, s *hosts.Session) {
 	}
 	h.Tenure.Begin(&hosts.Lease{
 		Signed: signed, Session: s, Epoch: h.Rec.Epoch, Expires: ls.Now + ls.Cfg.TTL.Milliseconds(), Out: make(map[uint64]*hosts.Item), Fresh: true,
-		Bounded: h.Search.URLs > 0, Left: h.Search.URLs, Pace: h.Search.Pace,
+		Check: h.Search.Check, Bounded: h.Search.URLs > 0, Left: h.Search.URLs, Pace: h.Search.Pace,
 	})
 	s.Leases[h] = struct{}{}
 	ls.N++
@@ -93,6 +94,10 @@ func (ls *Leases) End(h *hosts.Host, how Ending, bar int64) {
 // takeBack makes a URL pending again that is no longer in its lease's list.
 func (ls *Leases) takeBack(it *hosts.Item, how Ending) {
 	hj := it.Job
+	if it.Check != nil {
+		it.Check.Out = false
+		return
+	}
 	if it.Again {
 		hj.Visitable(uint32(it.Due)) // in seconds
 		return
@@ -117,6 +122,9 @@ func (ls *Leases) takeBack(it *hosts.Item, how Ending) {
 	}
 	hj.Rewrite(&p)
 }
+
+// SessionOf returns the session of a worker; nil if there is none.
+func (ls *Leases) SessionOf(worker string) *hosts.Session { return ls.placer.Sessions[worker] }
 
 // Session returns the session of a worker, and ends the leases of its earlier processes. It is nil
 // if the message is of an earlier process than one already known.

@@ -15,7 +15,7 @@ type Parts struct {
 func New(t *hosts.Parts) *Parts {
 	s := t.Table.Step
 	p := &Parts{Placer: &Placer{Step: s, agenda: t.Agenda, hosts: t.Table, Sessions: make(map[string]*hosts.Session)}}
-	p.Leases = &Leases{Step: s, jobs: t.Jobs, hosts: t.Table, agenda: t.Agenda, placer: p.Placer}
+	p.Leases = &Leases{Step: s, jobs: t.Jobs, hosts: t.Table, agenda: t.Agenda, placer: p.Placer, checks: t.Checks}
 	p.Granter = &Granter{Step: s, jobs: t.Jobs, agenda: t.Agenda, traps: t.Traps, leases: p.Leases}
 	return p
 }

@@ -19,6 +19,7 @@ const (
 	anewSlower   = "placed again: fetches became slower"
 	anewRelieved = "placed again: its worker was overloaded"
 	anewGrown    = "placed again: the host had grown"
+	anewChecked  = "placed again: pages are to be checked by another worker"
 )
 
 // Placer searches for workers of hosts, and tracks the workers.
@@ -32,6 +33,13 @@ type Placer struct {
 // Ask requests a placement of the host with this step.
 func (pl *Placer) Ask(h *hosts.Host) {
 	pl.agenda.Searches.Under++
+	if pl.agenda.MayBeChecked(h) {
+		h.Search.Ask(pl.Now + pl.Cfg.PlaceTimeout.Milliseconds())
+		h.Search.Check = true
+		exclude := append(h.CheckDue().Involved(), h.Search.Exclude...)
+		pl.Ready.Places = append(pl.Ready.Places, hosts.Place{Host: h.Rec.Name, Addrs: h.Rec.Addrs, Exclude: exclude, Check: true, NotBefore: time.UnixMilli(pl.PoliteAt(h))})
+		return
+	}
 	if others := h.Search.Ask(pl.Now + pl.Cfg.PlaceTimeout.Milliseconds()); !others {
 		pl.Offer(h, pl.Cfg.Self)
 		return

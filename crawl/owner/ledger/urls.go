@@ -147,13 +147,16 @@ func (a *Account) Conclude(p *ondisk.Pending, f ondisk.Final) {
 	a.both(func(c *ondisk.Counters) { c.Count(&f, 1) })
 }
 
-// Reopen makes a URL with an outcome pending again.
-func (a *Account) Reopen(hash uint64, f *ondisk.Final) {
+// Reopen makes a URL with an outcome pending again; paid: the job's budget has paid for it.
+func (a *Account) Reopen(hash uint64, f *ondisk.Final, paid bool) {
 	a.both(func(c *ondisk.Counters) { c.Count(f, -1) })
 	if f.Revisit.Due > 0 {
 		a.ledger.buf.Delete(ondisk.VisitKey(a.Pos, a.Job.ID, f.Revisit.Due, hash))
 	}
 	p := ondisk.Pending{Hash: hash, URL: f.URL, Hops: f.Hops, Kind: f.Kind, Via: f.Via, Spot: ondisk.Spot{Depth: f.Depth}}
+	if paid && Bounded(a.Job.Spec) {
+		a.Adopt(&p)
+	}
 	a.Wait(&p, 0)
 }
 

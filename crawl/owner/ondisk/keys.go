@@ -45,6 +45,7 @@ const (
 	SpaceWork   = 'w'
 	SpaceOptOut = 'x'
 	SpaceVisit  = 'v'
+	SpaceTrust  = 'p'
 
 	KindHost     = 'a'
 	KindDelayed  = 'd'
@@ -116,6 +117,9 @@ func VisitIn(tail []byte) (due uint32, hash uint64, ok bool) {
 func VisitsKey(due uint32, pos ring.Pos) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{SpaceVisit}, due), pos[:]...)
 }
+
+// TrustKey returns the key of what is known of a worker.
+func TrustKey(worker string) []byte { return append([]byte{SpaceTrust}, worker...) }
 
 // WorkKey returns the key of a host in the index of hosts with work.
 func WorkKey(pos ring.Pos) []byte { return append([]byte{SpaceWork}, pos[:]...) }

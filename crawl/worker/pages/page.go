@@ -23,13 +23,15 @@ type Page struct {
 	digest [32]byte
 	// content is the digest of its text and links, see wire.Revisit.
 	content uint64
-	change  Change // empty at the first fetch
-	asked   bool   // its body is claimed
-	answer  Answer
-	urls    []string // outlinks, for the archive
-	size    int64    // bytes counted in memory
-	held    *share   // its share of the memory
-	packed  bool     // possibly a gzipped sitemap
+	// links is the SimHash of its links.
+	links  uint64
+	change Change // empty at the first fetch
+	asked  bool   // its body is claimed
+	answer Answer
+	urls   []string // outlinks, for the archive
+	size   int64    // bytes counted in memory
+	held   *share   // its share of the memory
+	packed bool     // possibly a gzipped sitemap
 
 	waitUntil, askAt time.Time // of a body that another peer is archiving
 	askStep          time.Duration

@@ -50,27 +50,36 @@ func (l *Pipeline) read(x *extract.Extractor, p *Page) {
 	if err != nil {
 		l.deps.Log.Debug("links not extracted", "url", p.item.URL, "err", err)
 	}
-	p.content = contentOf(&p.found, p.digest, len(p.resp.Body))
+	p.content, p.links = contentOf(&p.found, p.digest, len(p.resp.Body))
 	p.asked = len(p.resp.Body) > 0 && !p.found.NoIndex && p.resp.Truncated == "" // a truncated body is not claimed
 }
 
 func good(status int) bool { return status >= 200 && status <= 299 }
 
 // contentOf returns the digest of the text and the set of links of an HTML document, and of other
-// media types the start of the body's digest; 0 without a body. All peers must compute the same.
-func contentOf(found *extract.Page, body [32]byte, size int) uint64 {
+// media types the start of the body's digest, 0 without a body; and the SimHash of the first links.
+// All peers must compute the same.
+func contentOf(found *extract.Page, body [32]byte, size int) (content, similar uint64) {
 	switch {
 	case size == 0:
-		return 0
+		return 0, 0
 	case found.Text == 0:
-		return max(binary.BigEndian.Uint64(body[:]), 1)
+		return max(binary.BigEndian.Uint64(body[:]), 1), 0
 	}
-	sum := found.Text
+	content = found.Text
+	var first extract.SimHash
 	for i := range found.Links {
-		sum += xxhash.Sum64String(found.Links[i].URL)
+		sum := xxhash.Sum64String(found.Links[i].URL)
+		content += sum
+		if i < similarLinks {
+			first.Add(sum)
+		}
 	}
-	return max(sum, 1)
+	return max(content, 1), first.Sum()
 }
+
+// similarLinks bounds the links that are compared, as each costs as much as a short word of text.
+const similarLinks = 256
 
 // compare returns what a visit after the first fetch found.
 func (p *Page) compare() Change {
@@ -214,6 +223,7 @@ func (p *Page) report(f *reports.Follower, outcome link.Outcome, links []link.Li
 	m.Etag, m.LastModified = short(p.resp.Header.Get("Etag")), short(p.resp.Header.Get("Last-Modified"))
 	m.Mime = short(extract.MediaType(extract.ContentType(p.resp.Header)))
 	m.Text, m.Masked, m.Content = p.found.Text, p.found.Masked, p.content
+	m.WordsSimhash, m.LinksSimhash = p.found.Words, p.links
 	switch before := p.item.Revisit; {
 	case p.change == NotModified:
 		m.Digest, m.Content, m.RecordId = before.GetDigest(), before.GetContent(), recordUUID(recordID)

@@ -19,7 +19,8 @@ func TestContent(t *testing.T) {
 	slices.Reverse(reversed)
 	one, other := sha256.Sum256([]byte("1")), sha256.Sum256([]byte("2"))
 	of := func(text uint64, found []link.Link, body [32]byte, size int) uint64 {
-		return contentOf(&extract.Page{Text: text, Links: found}, body, size)
+		content, _ := contentOf(&extract.Page{Text: text, Links: found}, body, size)
+		return content
 	}
 	html := of(7, links, one, 9)
 	for _, tt := range []struct {

@@ -110,6 +110,9 @@ func (pl *Placer) Measured(host string, addr netip.Addr) time.Duration {
 
 // Place chooses the worker of a host among this peer, its leaf set and attached workers.
 func (pl *Placer) Place(ctx context.Context, p owner.Place) owner.Placement {
+	if p.Check {
+		return pl.checker(&p)
+	}
 	v := &placement.View{
 		Now: time.Now(), Host: p.Host, Candidates: pl.somebody(ctx, ring.HostKey(p.Host), p.Exclude), URLs: p.Pending, Tiny: p.Tiny, Known: p.Known,
 		Anew: p.Remeasure, Measured: make(map[string]placement.Measurement),

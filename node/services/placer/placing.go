@@ -89,7 +89,9 @@ type Deps struct {
 	// Addrs returns the multiaddrs of a peer, including this one. Where returns this peer's public
 	// address; the zero value: unknown.
 	Addrs func(id peer.ID) []string
-	Where func() netip.Addr // this peer's public address
+	// Origin returns the network that a peer is connected from; empty if unknown, as in a private one.
+	Origin func(id peer.ID) string
+	Where  func() netip.Addr // this peer's public address
 	// Paused reports whether this peer has paused fetching.
 	Paused func() bool
 	// OptedOut returns the reason why a host must not be measured; empty: it may be.

@@ -2,13 +2,14 @@ package text
 
 import (
 	"cmp"
-	"math/bits"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/abadojack/whatlanggo"
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/apoidea/apoidea/crawl/extract"
 )
 
 // Language is the language of a text. The zero Language is unknown.
@@ -72,24 +73,12 @@ func sample(text string) string {
 	return b.String()
 }
 
-// hashes counts the ones in each bit of the hashes of words.
-type hashes struct {
-	ones [64]int
-	n    int
-}
-
-func (h *hashes) add(word []byte) {
-	h.n++
-	for sum := xxhash.Sum64(word); sum != 0; sum &= sum - 1 {
-		h.ones[bits.TrailingZeros64(sum)]++
-	}
-}
-
 // SimHash returns the SimHash of the words of a text (Charikar 2002, with xxHash, each occurrence
 // has weight 1): texts with most words in common differ in few bits. A word is a run of letters and
 // digits in lower case. In scripts without spaces it is each pair of adjacent characters.
 func SimHash(text string) uint64 {
-	var h hashes
+	var h extract.SimHash
+	add := func(word []byte) { h.Add(xxhash.Sum64(word)) }
 	word := make([]byte, 0, 64)
 	last := -1 // start in text of the last character of a script without spaces, if it is adjacent
 	for i, r := range text {
@@ -107,7 +96,7 @@ func SimHash(text string) uint64 {
 			continue
 		}
 		if len(word) > 0 {
-			h.add(word)
+			add(word)
 			word, last = word[:0], -1
 		}
 		if !pairs {
@@ -117,17 +106,11 @@ func SimHash(text string) uint64 {
 		if last < 0 {
 			last = i
 		}
-		h.add([]byte(text[last : i+utf8.RuneLen(r)]))
+		add([]byte(text[last : i+utf8.RuneLen(r)]))
 		last = i
 	}
 	if len(word) > 0 {
-		h.add(word)
+		add(word)
 	}
-	var sum uint64
-	for i, n := range h.ones {
-		if 2*n > h.n {
-			sum |= 1 << i
-		}
-	}
-	return sum
+	return h.Sum()
 }

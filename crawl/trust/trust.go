@@ -1,0 +1,188 @@
+// Package trust decides which reports of a worker are checked by a second fetch, and judges the
+// checks. It is a plain state machine: the owner of the hosts drives it, and a simulation.
+//
+// A worker reports what it fetched, and nobody else sees the page. Of a new worker the first pages
+// are checked, later a small share. Another worker fetches the page again. If the two differ, a
+// third one decides, and the worker that stands alone has lost: its leases end, and its pages are
+// fetched again. If all three differ, the page changes with each fetch, and nobody has lost.
+package trust
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math/bits"
+
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+// First is the number of pages of a new worker, or of one that has lost a check, that are checked.
+const First = 10
+
+// FirstOf returns the number of first pages that each owner of a ring checks, so that those of one
+// worker are about a hundred at most: it works for the owners near it alone.
+func FirstOf(peers int) uint64 {
+	return uint64(min(First, max(2, 100/max(min(peers, 2*ring.DefaultR+1), 1))))
+}
+
+// Worker is what one owner knows of a worker.
+type Worker struct {
+	Since   uint64 // Unix seconds of its first report
+	Pages   uint64 // pages that it reported
+	Checked uint64 // of them, those chosen for a check
+	Agreed  uint64 // checks that another worker confirmed
+	Unclear uint64 // checks without a result: no other worker, or the page changes with each fetch
+	Lost    uint64 // checks in which two other workers agreed with each other
+	Anew    uint64 // pages since it was new, or has lost
+}
+
+// Sample counts a page, and reports whether it is checked. First is the number of first pages that
+// are, rate the share of the others, and random a number in [0, 1) that no worker can predict. Both
+// are higher for a worker that has lost: the share doubles with each loss.
+func (w *Worker) Sample(first uint64, rate, random float64) bool {
+	w.Pages++
+	w.Anew++
+	if w.Lost > 0 {
+		first, rate = First, rate*float64(uint64(1)<<min(w.Lost, 32))
+	}
+	if rate == 0 || w.Anew > first && random >= rate {
+		return false
+	}
+	w.Checked++
+	return true
+}
+
+// Lose counts a lost check: the worker starts anew.
+func (w *Worker) Lose() { w.Lost, w.Anew = w.Lost+1, 0 }
+
+// format is the version of the stored form.
+const format = 1
+
+// ErrFormat is returned for bytes that are not a stored Worker.
+var ErrFormat = errors.New("record of a worker: invalid")
+
+func (w *Worker) fields() []*uint64 {
+	return []*uint64{&w.Since, &w.Pages, &w.Checked, &w.Agreed, &w.Unclear, &w.Lost, &w.Anew}
+}
+
+// Encode returns the stored form: a version and unsigned varints.
+func (w *Worker) Encode() []byte {
+	b := []byte{format}
+	for _, v := range w.fields() {
+		b = binary.AppendUvarint(b, *v)
+	}
+	return b
+}
+
+// Decode reads the result of Encode; fields that are missing at its end are zero.
+func Decode(b []byte) (*Worker, error) {
+	if len(b) == 0 || b[0] != format {
+		return nil, ErrFormat
+	}
+	w := new(Worker)
+	b = b[1:]
+	for _, v := range w.fields() {
+		if len(b) == 0 {
+			break
+		}
+		n := 0
+		if *v, n = binary.Uvarint(b); n <= 0 {
+			return nil, ErrFormat
+		}
+		b = b[n:]
+	}
+	return w, nil
+}
+
+// Opinion is what one worker reported of a page.
+type Opinion struct {
+	Worker  string
+	Outcome link.Outcome
+	Status  int    // HTTP status
+	Target  string // of a redirect
+	Digest  []byte // SHA-256 of the body; empty without one
+	Content uint64 // digest of the text and the links; 0: unknown
+	Words   uint64 // SimHash of the words, see extract.SimHash; 0: too few
+	Links   uint64 // SimHash of the links; 0: none
+}
+
+func (o *Opinion) isPage() bool {
+	return o.Outcome.Fetched() || o.Outcome == link.OutcomeNoIndex || o.Outcome == link.OutcomeTooLarge
+}
+
+// Conclusive reports whether an outcome says something of the page that another fetch can confirm:
+// not a failure of the network, nor what another fetch may find to be over.
+func (o *Opinion) Conclusive() bool {
+	return o.isPage() || o.Outcome == link.OutcomeRedirect || o.Outcome == link.OutcomeHTTPError && !o.Outcome.Retryable(o.Status)
+}
+
+// nearBits is the number of bits in which the SimHashes of two versions of a page differ at most.
+// Those of unrelated pages differ in 32 on average, with a standard deviation of 4; 16 bits are a
+// cosine similarity of 0.71.
+const nearBits = 16
+
+// near compares two SimHashes, of which neither may be unknown.
+func near(a, b uint64) bool { return bits.OnesCount64(a^b) <= nearBits }
+
+// Same reports whether two workers report the same page: the same body or the same text and links,
+// or nearly so.
+func (o *Opinion) Same(p *Opinion) bool {
+	switch {
+	case o.isPage() && p.isPage():
+		return len(o.Digest) > 0 && bytes.Equal(o.Digest, p.Digest) || o.Content != 0 && o.Content == p.Content ||
+			o.Words != 0 && p.Words != 0 && near(o.Words, p.Words) && near(o.Links, p.Links)
+	case o.Outcome == link.OutcomeRedirect:
+		return p.Outcome == o.Outcome && o.Target == p.Target
+	default:
+		return o.Outcome == p.Outcome && o.Status == p.Status
+	}
+}
+
+// Result is the result of a check.
+type Result uint8
+
+const (
+	// Open checks need another opinion.
+	Open Result = iota
+	// Agreed: the second worker confirmed the first.
+	Agreed
+	// Lost: two workers contradict a third, the loser.
+	Lost
+	// Unclear: all differ.
+	Unclear
+)
+
+// Check is a page under check: the opinion of the worker that is checked, then those of others.
+type Check struct{ Opinions []Opinion }
+
+// Add takes another opinion, and returns the result with the loser, if there is one.
+func (c *Check) Add(o Opinion) (r Result, loser string) {
+	c.Opinions = append(c.Opinions, o)
+	checked, second := &c.Opinions[0], &c.Opinions[1]
+	agree := checked.Same(second)
+	if len(c.Opinions) == 2 {
+		if agree {
+			return Agreed, ""
+		}
+		return Open, ""
+	}
+	switch first, other := checked.Same(&o), second.Same(&o); {
+	case first && other, !first && !other:
+		return Unclear, ""
+	case first:
+		return Lost, second.Worker
+	default:
+		return Lost, checked.Worker
+	}
+}
+
+// Involves reports whether a worker has given an opinion.
+func (c *Check) Involves(worker string) bool {
+	for i := range c.Opinions {
+		if c.Opinions[i].Worker == worker {
+			return true
+		}
+	}
+	return false
+}
