@@ -98,6 +98,8 @@ var bounds = []bound{
 	{what: "decoded size of large requests from non-members", format: "%s", at: "node strangersMemory", then: "the next waits"},
 	{what: "reports served to a peer", format: "one per %s, %s at once", at: "node/ops/inspect reportEvery reportsAtOnce", then: "the request waits, or gets a busy answer"},
 	{what: "responses and file parts not read yet", format: "%s, %s per peer", at: "dht/calls maxAnswerBytes maxAnswersOfPeer", then: "further requests get a busy answer; a quarter is reserved for ring neighbors"},
+	{what: "links of a job from a member", format: "%s a second, burst of %s", at: "node/services/hosts memberLinks memberBurst", then: "the others get a busy answer and are sent again; the member's rejections are counted"},
+	{what: "of them, links to one host", format: "%s a second, burst of %s", at: "node/services/hosts hostLinks hostBurst", then: "as above"},
 	{what: "archived bodies that a peer serves as proof", format: "one request at a time, for %s, then a pause of equal length", at: "node/services/crawling proofTime", then: "the requesting peer archives the page itself"},
 	{what: "pause after a holder of a body did not answer", format: "%s", at: "node/services/crawling silentFor", then: "bodies that only this holder has are archived again"},
 	{what: "lists and files for other than neighbors", format: "one at a time", at: "node/ops/inspect", then: "the next waits"},

@@ -1,6 +1,8 @@
 package loop
 
 import (
+	"time"
+
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/time/rate"
 )
@@ -27,10 +29,15 @@ func NewPaces(r rate.Limit, burst, most int) *Paces {
 
 // Of returns the limiter of a caller.
 func (p *Paces) Of(caller string) *rate.Limiter {
+	if own, known := p.of.Get(caller); known {
+		return own
+	}
 	fresh := rate.NewLimiter(p.rate, p.burst)
 	if own, known, _ := p.of.PeekOrAdd(caller, fresh); known {
-		p.of.Get(caller) // marks it as used
 		return own
 	}
 	return fresh
 }
+
+// Allow reports whether n more events of a caller are within its rate, and counts them if so.
+func (p *Paces) Allow(now time.Time, caller string, n int) bool { return p.Of(caller).AllowN(now, n) }

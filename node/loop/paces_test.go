@@ -13,7 +13,7 @@ func TestPaces(t *testing.T) {
 		p := NewPaces(1, 3, MaxPeers)
 		had := func(caller string, n int) (some int) {
 			for range n {
-				if p.Of(caller).Allow() {
+				if p.Allow(time.Now(), caller, 1) {
 					some++
 				}
 			}

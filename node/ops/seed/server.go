@@ -213,7 +213,7 @@ const (
 // take returns the decision on a response to an address: above the rate every second one slips.
 func (p *paces) take(now time.Time, to netip.Addr) verdict {
 	switch {
-	case p.networks.Of(clientNetwork(to).String()).AllowN(now, 1):
+	case p.networks.Allow(now, clientNetwork(to).String(), 1):
 		return send
 	case p.over.Add(1)%2 == 1:
 		return slip

@@ -105,7 +105,7 @@ func (c *Contents) answer(ctx context.Context, from peer.ID, req *wire.Content) 
 	if !rpc.OfWorker(ctx, func() []string { return hostsOf(req.GetClaimUrl(), req.GetConfirmUrl()) }) {
 		return nil, rpc.Busy("caller is not a known worker")
 	}
-	if n := len(req.GetClaimDigest()) + len(req.GetConfirmDigest()); !c.workers.Of(string(from)).AllowN(time.Now(), n) && !rpc.OfMember(ctx) {
+	if n := len(req.GetClaimDigest()) + len(req.GetConfirmDigest()); !c.workers.Allow(time.Now(), string(from), n) && !rpc.OfMember(ctx) {
 		return nil, rpc.Busy("rate limit of claims and confirmations exceeded")
 	}
 	claims := make([]pages.Question, len(req.GetClaimDigest()))

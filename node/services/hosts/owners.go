@@ -86,6 +86,8 @@ type Owners struct {
 	taken    taken         // touched on the loop only
 	posters  *rate.Limiter // of links from job posters that are not members
 	ofPoster *loop.Paces
+	ofMember *loop.Paces   // of links by member and job
+	ofHost   *loop.Paces   // of links by member, job and host
 	hour     time.Duration // of the schedule of pages that are fetched again
 
 	life  context.Context //nolint:containedctx // of effects; ends with Run
@@ -103,7 +105,10 @@ func (m mine) Mine(key ring.Key) bool { return m(key) }
 
 // New reads the hosts. They are driven once Run is called.
 func New(cfg owner.Config, d Deps) (*Owners, error) {
-	w := &Owners{deps: d, taken: make(taken), posters: rate.NewLimiter(postersTimes*posterLinks, postersTimes*posterBurst), ofPoster: loop.NewPaces(posterLinks, posterBurst, loop.MaxPeers)}
+	w := &Owners{
+		deps: d, taken: make(taken), posters: rate.NewLimiter(postersTimes*posterLinks, postersTimes*posterBurst), ofPoster: loop.NewPaces(posterLinks, posterBurst, loop.MaxPeers),
+		ofMember: loop.NewPaces(memberLinks, memberBurst, loop.MaxPeers), ofHost: loop.NewPaces(hostLinks, hostBurst, loop.MaxPeers),
+	}
 	cfg.Fill()
 	w.hour = cfg.Day / 24
 	w.life, w.end = context.WithCancel(context.Background())

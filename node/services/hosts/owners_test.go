@@ -205,7 +205,7 @@ func TestLinksOfStrangers(t *testing.T) {
 }
 
 // TestLinksOfPosters: who posts a job and is no member brings so many links at once, and so many a
-// second from then on; members bring what they like.
+// second from then on; members have limits of their own.
 func TestLinksOfPosters(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		w := start(t, "self")
@@ -242,6 +242,64 @@ func TestLinksOfPosters(t *testing.T) {
 		begun := time.Now()
 		if n := bring(rpctest.Members{}, time.Hour); n != 20 || time.Since(begun) > 0 { // it posted the job, and need not wait
 			t.Errorf("%d batches of a member were taken", n)
+		}
+	})
+}
+
+// rejections is a gate of members that counts rejected requests.
+type rejections struct {
+	rpctest.Members
+	n *int
+}
+
+func (r rejections) Rejected(_ peer.ID, request string, why error) {
+	if request == "Links" && calls.CodeOf(why) == calls.CodeBusy {
+		*r.n++
+	}
+}
+
+// TestLinksOfMembers: a member that sends links at a high rate, to one host or to made-up ones, gets
+// busy for those above its limits; they are counted, and accepted later. Others are not affected.
+func TestLinksOfMembers(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		w := start(t, "self")
+		counted := 0
+		send := func(from peer.ID, n int, host func(i int) string) (accepted int) {
+			w.net.At("self", func(ctx context.Context, _ string, req []byte) ([]byte, error) {
+				return w.Service().Behind(rejections{n: &counted})(ctx, from, req)
+			})
+			for begin := 0; begin < n; begin += wire.MaxLinks {
+				batch := make([]owner.OutLink, min(wire.MaxLinks, n-begin))
+				for i := range batch {
+					batch[i] = owner.OutLink{Job: w.spec.ID, URL: fmt.Sprintf("http://%s/%d", host(begin+i), begin+i), ID: uint64(i)}
+				}
+				reply, err := linksMethod.Call(t.Context(), w.net, "self", Message(batch))
+				if err != nil {
+					t.Fatal(err)
+				}
+				taken, left, _ := Split(batch, reply)
+				if accepted += len(taken); len(left) > 0 && len(taken) > 0 && left[0].ID != uint64(len(taken)) {
+					t.Errorf("%d links of a message are taken, and %d is the first that is not", len(taken), left[0].ID)
+				}
+			}
+			return accepted
+		}
+		one := func(int) string { return "a.example" }
+		if n := send("x", hostBurst+5000, one); n != hostBurst || counted == 0 {
+			t.Errorf("%d links to a host were accepted at once, %d rejections counted", n, counted)
+		}
+		if n := send("x", 100, func(int) string { return "b.example" }); n != 100 {
+			t.Errorf("%d links to another host were accepted", n)
+		}
+		time.Sleep(2 * time.Second)
+		if n := send("x", 5000, one); n != 2*hostLinks {
+			t.Errorf("%d links were accepted 2 s later", n)
+		}
+		if n := send("y", memberBurst+5000, func(i int) string { return fmt.Sprintf("h%d.example", i%9000) }); n != memberBurst {
+			t.Errorf("%d links to many hosts were accepted at once", n)
+		}
+		if n := send("z", 100, one); n != 100 {
+			t.Errorf("%d links of another member were accepted", n)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -58,6 +59,15 @@ var (
 // worker at home, posterBurst their burst, and postersTimes the factor for all of them together.
 const posterLinks, posterBurst, postersTimes = 1000, 2 * wire.MaxLinks, 2
 
+// memberLinks are the links of a job per second accepted from a member, memberBurst their burst;
+// hostLinks and hostBurst are those for one host. Pages of cnr-2000 have ten links, of which a
+// third leave a block of 1,000 adjacent pages; so 2,000 are the links of 600 pages a second to the
+// hosts of one other peer. The most linked block gets 41 % of them: hostLinks is half.
+const (
+	memberLinks, memberBurst = 2000, 64 << 10
+	hostLinks, hostBurst     = 1000, 32 << 10
+)
+
 // placesIn returns an error for an index outside a list of n.
 func placesIn(n int, what string, lists ...[]uint32) error {
 	for _, list := range lists {
@@ -73,11 +83,15 @@ func placesIn(n int, what string, lists ...[]uint32) error {
 // Service returns the service for workers and senders of links.
 func (w *Owners) Service() rpc.Service {
 	return rpc.Together(
-		linksMethod.Handle(rpc.Anyone("caller is a member or posted the job (rate-limited); job is known and admits the URL; this peer owns its host"),
+		linksMethod.Handle(rpc.Anyone("caller is a member or posted the job; rate limits by caller, job and host; job is known and admits the URL; this peer owns its host"),
 			func(ctx context.Context, from peer.ID, m *wire.Links) (*wire.LinksReply, error) {
 				posted := w.posted(from, m)
 				switch {
-				case posted && w.mayPost(from, len(m.GetUrl())), rpc.OfMember(ctx), posted && w.waits(ctx, from, len(m.GetUrl())):
+				case posted && w.mayPost(from, len(m.GetUrl())):
+					return w.Links(ctx, m)
+				case rpc.OfMember(ctx):
+					return w.linksOfMember(ctx, from, m)
+				case posted && w.waits(ctx, from, len(m.GetUrl())):
 					return w.Links(ctx, m)
 				case posted:
 					return nil, rpc.Busy("links: rate limit for job posters that are not members")
@@ -99,6 +113,52 @@ func (w *Owners) Service() rpc.Service {
 func (w *Owners) mayPost(from peer.ID, n int) bool {
 	own, now := w.ofPoster.Of(string(from)), time.Now()
 	return own.TokensAt(now) >= float64(n) && w.posters.AllowN(now, n) && own.AllowN(now, n)
+}
+
+// linksOfMember processes the links of a member that are within its rate limits, and returns the
+// others as busy.
+func (w *Owners) linksOfMember(ctx context.Context, from peer.ID, m *wire.Links) (*wire.LinksReply, error) {
+	now := time.Now()
+	var within, over []uint32
+	for i, url := range m.GetUrl() {
+		n := uint32(0)
+		if len(m.GetJob()) > 0 {
+			n = m.GetJob()[i]
+		}
+		key := string(from) + string(m.GetJobIds()[n])
+		all := w.ofMember.Of(key)
+		if all.TokensAt(now) >= 1 && w.ofHost.Allow(now, key+link.Host(string(url)), 1) && all.AllowN(now, 1) {
+			within = append(within, uint32(i)) // an index of a bounded list
+		} else {
+			over = append(over, uint32(i)) // as above
+		}
+	}
+	if len(over) == 0 {
+		return w.Links(ctx, m)
+	}
+	rpc.Rejected(ctx, "Links", rpc.Busy(fmt.Sprintf("links: %d of %d are above the rate limit of the caller for the job or host; they are retried", len(over), len(m.GetUrl()))))
+	reply := &wire.LinksReply{}
+	if len(within) > 0 {
+		var err error
+		if reply, err = w.Links(ctx, &wire.Links{
+			Rules: m.GetRules(), JobIds: m.GetJobIds(), Url: pick(m.GetUrl(), within), Job: pick(m.GetJob(), within), Depth: pick(m.GetDepth(), within),
+			Hops: pick(m.GetHops(), within), Kind: pick(m.GetKind(), within), Sources: m.GetSources(), Source: pick(m.GetSource(), within),
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return &wire.LinksReply{Moved: pick(within, reply.GetMoved()), Busy: append(pick(within, reply.GetBusy()), over...)}, nil
+}
+
+// pick returns the values of a column at some indexes; nil if the column is omitted.
+func pick[T any](column []T, at []uint32) (values []T) {
+	if len(column) == 0 {
+		return nil
+	}
+	for _, i := range at {
+		values = append(values, column[i])
+	}
+	return values
 }
 
 // waits is mayPost, but waits for the poster's own rate limit: rejecting parts of a list would

@@ -13,7 +13,6 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"golang.org/x/time/rate"
 
 	"github.com/apoidea/apoidea/crawl/placement/adaptive"
 	"github.com/apoidea/apoidea/dht"
@@ -72,6 +71,8 @@ type sampleGossip struct {
 	net         rpc.Caller
 	incarnation uint64
 
+	received *loop.Paces // samples of neighbors
+
 	mu        sync.Mutex // guards what follows; never held during network calls
 	first     int        // number of kept[0] among all samples so far
 	kept      []kept
@@ -102,7 +103,6 @@ type listener struct {
 	sent        int    // number of the next sample to send
 	incarnation uint64 // of its process
 	mute        time.Time
-	received    *rate.Limiter // of its samples
 	exchanges   int           // messages so far
 	rtt         time.Duration // least RTT of a message; 0: no reply yet
 }
@@ -120,7 +120,7 @@ func newSampleGossip(s *adaptive.Strategy, guard sync.Locker, d *Deps) *sampleGo
 			return idsOf(preds), idsOf(succs)
 		},
 		members: func() []peer.ID { return idsOf(d.Ring.Members()) }, beyond: make(map[peer.ID]time.Duration),
-		met: met, listeners: make(map[peer.ID]*listener),
+		met: met, listeners: make(map[peer.ID]*listener), received: loop.NewPaces(samplesPerMinute/60.0, samplesPerMinute, loop.MaxPeers),
 	}
 }
 
@@ -324,7 +324,7 @@ func (c *sampleGossip) news(l *adaptive.Sample) bool {
 func (c *sampleGossip) listener(id peer.ID) *listener {
 	p := c.listeners[id]
 	if p == nil {
-		p = &listener{sent: c.first, received: rate.NewLimiter(samplesPerMinute/60.0, samplesPerMinute)}
+		p = &listener{sent: c.first}
 		c.listeners[id] = p
 	}
 	return p
@@ -428,7 +428,7 @@ func (c *sampleGossip) admit(from peer.ID, n int, now time.Time) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.listener(from).received.AllowN(now, n) {
+	if !c.received.Allow(now, string(from), n) {
 		return rpc.Busy(fmt.Sprintf("samples: at most %d a minute", samplesPerMinute))
 	}
 	return nil

@@ -105,7 +105,7 @@ func (n *indexNow) take(ctx context.Context, ask *notice) (status int, err error
 	if why := n.optOuts.Host(m.GetHost()); why != "" {
 		return http.StatusForbidden, errors.New(why)
 	}
-	if !n.proofs.Of(m.GetHost()).Allow() {
+	if !n.proofs.Allow(time.Now(), m.GetHost(), 1) {
 		return http.StatusTooManyRequests, errors.New("too many notices for the host: one in ten seconds, retry later")
 	}
 	resp, err := n.get(ctx, &fetch.Request{URL: location, MaxBytes: maxKeyFile, Cut: true, Accept: "text/plain,*/*;q=0.1"})

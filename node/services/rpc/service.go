@@ -60,6 +60,13 @@ func OfOwner(ctx context.Context, keys ...ring.Key) []bool {
 	return own
 }
 
+// Rejected counts a request handled under ctx that is rejected in part, or for now.
+func Rejected(ctx context.Context, request string, why error) {
+	if c, ok := ctx.Value(callerKey{}).(caller); ok {
+		c.gate.Rejected(c.id, request, why)
+	}
+}
+
 // unpacks waits until there is memory for the request handled under ctx, or ctx ends.
 func unpacks(ctx context.Context, bytes int64) (done func(), err error) {
 	c, ok := ctx.Value(callerKey{}).(caller)
