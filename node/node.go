@@ -284,7 +284,7 @@ func (n *Node) buildServices() (err error) {
 	}
 	n.permits = politeness.NewPermits(cmp.Or(n.cfg.IPPermits, DefaultPermits(n.cfg.Delay)), n.cfg.PermitChunk, n.cfg.DomainDelay, n.incarnation, n.router)
 	n.jobs = jobs.NewService(jobs.ServiceDeps{
-		Store: n.ship.Space(storage.KeyspaceJobs), Serves: n.servesJob, Seeds: func(ctx context.Context, spec *job.Spec, from int) (int, error) {
+		Self: n.ring.net.Self(), Store: n.ship.Space(storage.KeyspaceJobs), Serves: n.servesJob, Seeds: func(ctx context.Context, spec *job.Spec, from int) (int, error) {
 			return n.owners.SendSeeds(ctx, spec, from)
 		}, Whose: whose, Origin: n.ring.net.Origin, Log: n.log,
 	})

@@ -40,6 +40,9 @@ var bounds = []bound{
 	{what: "include patterns, exclude patterns, per-host depths", format: "%s each", at: "crawl/wire MaxFilters", then: "the job is rejected"},
 	{what: "total bytes of these patterns", format: "%s", at: "crawl/job maxFilterBytes", then: "the job is rejected"},
 	{what: "nodes of its regular expressions", format: "%s", at: "crawl/job maxRegexpNodes", then: "the job is rejected; repetitions are multiplied out"},
+	{what: "jobs posted by a peer, or signed by a key, to one owner of jobs", format: "%s, then one per %s", at: "node/services/jobs postsAtOnce postEvery", then: "the owner answers busy, and the post is repeated; jobs of the owner's own API are not counted"},
+	{what: "bytes of specs, likewise", format: "%s, then %s a minute", at: "node/services/jobs postBytes postBytesMinute", then: "as above"},
+	{what: "unfinished jobs of a key at one owner of jobs, and bytes of their specs", format: "%s, %s", at: "node/services/jobs posterJobs posterBytes", then: "the job is rejected; jobs that are canceled or done do not count"},
 	{what: "attempts per URL after temporary failures", flag: "retries", then: "the failure is final"},
 	{what: "wait for deferred URLs", flag: "patience", then: "`--until-idle` and `--wait` end; a later run retries those URLs"},
 

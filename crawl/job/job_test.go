@@ -12,6 +12,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
@@ -330,4 +331,47 @@ func BenchmarkInScope(b *testing.B) {
 			b.Fatal("not admitted")
 		}
 	}
+}
+
+// TestUnfinished: a poster's signed jobs count until they are done, canceled or moved, also if they
+// came as records of another owner.
+func TestUnfinished(t *testing.T) {
+	key := crawltest.Key(1)
+	r := job.NewRegistry(crawltest.NewStore())
+	var specs []*job.Spec
+	size := 0
+	for range 4 {
+		spec := crawltest.SignedJob(t, key, nil, "http://a.example/")
+		specs = append(specs, spec)
+		size = proto.Size(spec.Wire())
+		if _, _, err := r.Post(1, spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, spec := range []*job.Spec{crawltest.Job(t, nil, "http://a.example/"), crawltest.SignedJob(t, crawltest.Key(2), nil, "http://a.example/")} {
+		if _, _, err := r.Post(1, spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(when string, r *job.Registry, want int) {
+		t.Helper()
+		if jobs, bytes, err := r.Unfinished(key.ID()); jobs != want || bytes != want*size || err != nil {
+			t.Errorf("%s: %d jobs of %d bytes, %v; want %d", when, jobs, bytes, err, want)
+		}
+	}
+	check("posted", r, 4)
+	for i, state := range []job.State{job.StateDone, job.StateCanceled} {
+		if _, _, err := r.SetState(2, specs[i].ID, key.SignState(specs[i].ID, job.Standing{State: state, Version: 2})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("one done, one canceled", r, 2)
+	other := job.NewRegistry(crawltest.NewStore())
+	check("empty", other, 0)
+	take(t, other, exported(t, r))
+	check("moved", other, 2)
+	if _, err := r.Remove(ring.Pos{}, ring.Pos{}); err != nil {
+		t.Fatal(err)
+	}
+	check("removed", r, 0)
 }

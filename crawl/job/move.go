@@ -34,7 +34,7 @@ func (r *Registry) Remove(lo, hi ring.Pos) (wait func() error, err error) {
 		k := key(id, kindRecord)
 		return bytes.Compare(k, from) >= 0 && bytes.Compare(k, to) < 0
 	}
-	maps.DeleteFunc(r.unsent, func(id ID, _ int64) bool { return inside(id) })
+	maps.DeleteFunc(r.open, func(id ID, _ open) bool { return inside(id) })
 	maps.DeleteFunc(r.quotas, func(id ID, _ *quotas) bool { return inside(id) })
 	if wait, err = r.store.Update(func(b kv.Batch) { b.DeleteRange(from, to) }); err != nil {
 		return nil, fmt.Errorf("removing jobs: %w", err)
@@ -78,7 +78,7 @@ func (r *Registry) Import(kvs []kv.Record) (wait func() error, err error) {
 	for k := range m.news {
 		id := ID([]byte(k[ring.PosSize:]))
 		delete(r.quotas, id)
-		failed = errors.Join(failed, r.recountUnsent(id))
+		failed = errors.Join(failed, r.recount(id))
 	}
 	return wait, errors.Join(err, failed)
 }

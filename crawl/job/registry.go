@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"maps"
 
 	"google.golang.org/protobuf/proto"
 
@@ -48,8 +47,16 @@ type Registry struct {
 	store kv.Store
 	// quotas are the sums over the accounts of the jobs that were drawn from since the start.
 	quotas map[ID]*quotas
-	// unsent is the number of unsent seeds by job, without zeros; nil until first used.
-	unsent map[ID]int64
+	// open has the unfinished jobs, and those with unsent seeds; nil until first used.
+	open map[ID]open
+}
+
+// open is a job that is not canceled and is unfinished, or has unsent seeds.
+type open struct {
+	unsent int64
+	poster string // of a signed job
+	bytes  int    // of its spec
+	done   bool
 }
 
 // NewRegistry returns the registry over a keyspace of its own.
@@ -114,12 +121,12 @@ func (r *Registry) Restore(nowMs int64, spec *Spec, known Standing) (rec *wire.J
 	if known, err = spec.Vouched(known); err != nil {
 		return nil, nil, err
 	}
-	old := new(wire.JobSpec)
+	old, m := new(wire.JobSpec), spec.Wire()
 	hasSpec, err := r.load(key(spec.ID, kindSpec), old)
 	if err != nil {
 		return nil, nil, err
 	}
-	if hasSpec && !proto.Equal(old, spec.Wire()) {
+	if hasSpec && !proto.Equal(old, m) {
 		return nil, nil, fmt.Errorf("posting job %s: %w", spec.ID, ErrConflict)
 	}
 	held := known
@@ -140,14 +147,14 @@ func (r *Registry) Restore(nowMs int64, spec *Spec, known Standing) (rec *wire.J
 		}
 		var encode error
 		wait, err = r.store.Update(func(b kv.Batch) {
-			encode = errors.Join(put(b, key(spec.ID, kindSpec), spec.Wire()), put(b, key(spec.ID, kindRecord), rec))
+			encode = errors.Join(put(b, key(spec.ID, kindSpec), m), put(b, key(spec.ID, kindRecord), rec))
 		})
 		if err = errors.Join(err, encode); err != nil {
 			return nil, nil, err
 		}
-		r.countUnsent(spec.ID, rec, len(spec.Seeds))
+		r.count(spec.ID, rec, m)
 	}
-	rec.Spec = spec.Wire()
+	rec.Spec = m
 	return rec, wait, nil
 }
 
@@ -296,7 +303,7 @@ func (r *Registry) change(nowMs int64, id ID, fn func(*wire.Job) error) (rec *wi
 	if err = errors.Join(err, encode); err != nil {
 		return nil, nil, err
 	}
-	r.countUnsent(id, rec, len(spec.GetSeeds()))
+	r.count(id, rec, spec)
 	return rec, wait, nil
 }
 
@@ -304,46 +311,76 @@ func (r *Registry) change(nowMs int64, id ID, fn func(*wire.Job) error) (rec *wi
 // for the jobs stored here that are not canceled; jobs without any are omitted. The map is the
 // caller's. The first call after the start reads all specs.
 func (r *Registry) Unsent() (map[ID]int64, error) {
-	if r.unsent == nil {
-		ids, err := r.ids(ID{})
-		if err != nil {
-			return nil, err
-		}
-		r.unsent = make(map[ID]int64)
-		for _, id := range ids {
-			if err := r.recountUnsent(id); err != nil {
-				r.unsent = nil
-				return nil, err
-			}
+	if err := r.countOpen(); err != nil {
+		return nil, err
+	}
+	unsent := make(map[ID]int64)
+	for id, o := range r.open {
+		if o.unsent > 0 {
+			unsent[id] = o.unsent
 		}
 	}
-	return maps.Clone(r.unsent), nil
+	return unsent, nil
 }
 
-// recountUnsent recounts a job's unsent seeds from the store after an import.
-func (r *Registry) recountUnsent(id ID) error {
-	if r.unsent == nil {
+// Unfinished returns the number of a poster's signed jobs stored here that are neither canceled nor
+// done, and the bytes of their specs.
+func (r *Registry) Unfinished(poster []byte) (jobs, bytes int, err error) {
+	err = r.countOpen()
+	for _, o := range r.open {
+		if o.poster == string(poster) && !o.done {
+			jobs++
+			bytes += o.bytes
+		}
+	}
+	return jobs, bytes, err
+}
+
+func (r *Registry) countOpen() error {
+	if r.open != nil {
+		return nil
+	}
+	ids, err := r.ids(ID{})
+	if err != nil {
+		return err
+	}
+	r.open = make(map[ID]open)
+	for _, id := range ids {
+		if err := r.recount(id); err != nil {
+			r.open = nil
+			return err
+		}
+	}
+	return nil
+}
+
+// recount counts a job anew from the store after an import.
+func (r *Registry) recount(id ID) error {
+	if r.open == nil {
 		return nil
 	}
 	rec, err := r.Get(id)
 	if errors.Is(err, ErrUnknown) {
-		delete(r.unsent, id)
+		delete(r.open, id)
 		return nil
 	}
 	if err == nil {
-		r.countUnsent(id, rec, len(rec.GetSpec().GetSeeds()))
+		r.count(id, rec, rec.GetSpec())
 	}
 	return err
 }
 
-func (r *Registry) countUnsent(id ID, rec *wire.Job, seeds int) {
-	if r.unsent == nil {
+func (r *Registry) count(id ID, rec *wire.Job, spec *wire.JobSpec) {
+	if r.open == nil {
 		return
 	}
-	left := int64(seeds) - int64(min(rec.GetSeedsSent(), wire.MaxSeeds))
-	if left <= 0 || State(rec.GetState()) == StateCanceled {
-		delete(r.unsent, id)
+	o := open{unsent: int64(len(spec.GetSeeds())) - int64(min(rec.GetSeedsSent(), wire.MaxSeeds)), bytes: proto.Size(spec), done: State(rec.GetState()) == StateDone}
+	if State(rec.GetState()) == StateCanceled || o.done && o.unsent <= 0 {
+		delete(r.open, id)
 		return
 	}
-	r.unsent[id] = left
+	if len(spec.GetSignature()) > 0 {
+		o.poster = string(spec.GetPoster())
+	}
+	r.open[id] = o
 }

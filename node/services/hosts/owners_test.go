@@ -17,6 +17,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/calls"
+	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/services/rpc"
 	"github.com/apoidea/apoidea/node/services/rpc/rpctest"
 )
@@ -263,6 +264,11 @@ func (r rejections) Rejected(_ peer.ID, request string, why error) {
 func TestLinksOfMembers(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		w := start(t, "self")
+		if w.ofMember.Of("x").Burst() != memberBurst || w.ofHost.Of("x").Burst() != hostBurst {
+			t.Error("other bursts")
+		}
+		const all, ofHost = memberBurst / 8, hostBurst / 8
+		w.ofMember, w.ofHost = loop.NewPaces(memberLinks, all, loop.MaxPeers), loop.NewPaces(hostLinks, ofHost, loop.MaxPeers)
 		counted := 0
 		send := func(from peer.ID, n int, host func(i int) string) (accepted int) {
 			w.net.At("self", func(ctx context.Context, _ string, req []byte) ([]byte, error) {
@@ -285,7 +291,7 @@ func TestLinksOfMembers(t *testing.T) {
 			return accepted
 		}
 		one := func(int) string { return "a.example" }
-		if n := send("x", hostBurst+5000, one); n != hostBurst || counted == 0 {
+		if n := send("x", ofHost+1000, one); n != ofHost || counted == 0 {
 			t.Errorf("%d links to a host were accepted at once, %d rejections counted", n, counted)
 		}
 		if n := send("x", 100, func(int) string { return "b.example" }); n != 100 {
@@ -295,7 +301,7 @@ func TestLinksOfMembers(t *testing.T) {
 		if n := send("x", 5000, one); n != 2*hostLinks {
 			t.Errorf("%d links were accepted 2 s later", n)
 		}
-		if n := send("y", memberBurst+5000, func(i int) string { return fmt.Sprintf("h%d.example", i%9000) }); n != memberBurst {
+		if n := send("y", all+1000, func(i int) string { return fmt.Sprintf("h%d.example", i%900) }); n != all {
 			t.Errorf("%d links to many hosts were accepted at once", n)
 		}
 		if n := send("z", 100, one); n != 100 {

@@ -74,7 +74,7 @@ func (w *jobWorld) CallOwner(ctx context.Context, _ ring.Key, _ string, raw []by
 // newJobs starts a job's owner without any job.
 func newJobs(t *testing.T, seeds func(context.Context, *job.Spec, int) (int, error)) *Service {
 	t.Helper()
-	s := NewService(ServiceDeps{Store: crawltest.NewStore(), Serves: func(job.ID) error { return nil }, Seeds: seeds, Log: quietLog})
+	s := NewService(ServiceDeps{Self: "asker", Store: crawltest.NewStore(), Serves: func(job.ID) error { return nil }, Seeds: seeds, Log: quietLog})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = s.Run(ctx) })
@@ -370,6 +370,73 @@ func TestPostersLeaveRoom(t *testing.T) {
 		t.Error("another does not get in beside those who post long jobs")
 	}
 }
+
+// TestJobsOfMembers: a member posts some jobs at once and then a few a minute, whatever keys it
+// signs them with, and a key whatever members post its jobs; unfinished jobs of a key have a limit.
+func TestJobsOfMembers(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		s := newJobs(t, nil)
+		rejected := 0
+		post := func(from peer.ID, key byte, seeds ...string) error {
+			spec := crawltest.SignedJob(t, crawltest.Key(key), nil, seeds...)
+			raw, err := proto.Marshal(&wire.JobRequest{Id: spec.ID[:], Post: spec.Wire()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = s.Service().Behind(counting{n: &rejected})(t.Context(), from, raw)
+			return err
+		}
+		many := func(n int, from func(i int) (peer.ID, byte)) (taken int) {
+			for i := range n {
+				id, key := from(i)
+				if err := post(id, key, "http://a.example/"); err == nil {
+					taken++
+				} else if calls.CodeOf(err) != calls.CodeBusy || !strings.Contains(err.Error(), "retry later") {
+					t.Fatal(err)
+				}
+			}
+			return taken
+		}
+		if n := many(100, func(i int) (peer.ID, byte) { return "one", byte(100 + i) }); n != postsAtOnce || rejected != 100-n {
+			t.Errorf("%d jobs of a member with many keys are taken, %d rejections counted", n, rejected)
+		}
+		if n := many(100, func(i int) (peer.ID, byte) { return peer.ID(fmt.Sprint(i)), 1 }); n != postsAtOnce {
+			t.Errorf("%d jobs of a key posted by many members are taken", n)
+		}
+		time.Sleep(time.Minute)
+		if n := many(100, func(int) (peer.ID, byte) { return "one", 2 }); n != int(time.Minute/postEvery) {
+			t.Errorf("%d jobs are taken a minute later", n)
+		}
+		if n := many(100, func(int) (peer.ID, byte) { return "asker", 3 }); n != 100 {
+			t.Errorf("%d of 100 jobs of this peer are taken", n)
+		}
+		long := strings.Repeat("x", 2000)
+		var seeds []string
+		for i := range 1000 {
+			seeds = append(seeds, fmt.Sprintf("http://%d.example/%s", i, long))
+		}
+		var last error
+		taken := 0
+		for i := range 40 {
+			if last = post(peer.ID(fmt.Sprint("long", i)), 4, seeds...); last != nil {
+				break
+			}
+			taken++
+			time.Sleep(2 * time.Minute)
+		}
+		if calls.CodeOf(last) != calls.CodeRefused || !strings.Contains(last.Error(), "cancel jobs") || taken != posterBytes/(2021*1000) {
+			t.Errorf("%d long jobs of a key are taken, then %v", taken, last)
+		}
+	})
+}
+
+// counting is a gate of members that counts rejected requests.
+type counting struct {
+	rpctest.Members
+	n *int
+}
+
+func (c counting) Rejected(peer.ID, string, error) { *c.n++ }
 
 // TestStrangersTakeTurns: while one stranger is answered others wait, and members do not.
 func TestStrangersTakeTurns(t *testing.T) {
