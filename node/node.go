@@ -287,6 +287,8 @@ func (n *Node) buildServices() (err error) {
 		Self: n.ring.net.Self(), Store: n.ship.Space(storage.KeyspaceJobs), Serves: n.servesJob, Seeds: func(ctx context.Context, spec *job.Spec, from int) (int, error) {
 			return n.owners.SendSeeds(ctx, spec, from)
 		}, Whose: whose, Origin: n.ring.net.Origin, Log: n.log,
+		Spec:   func(id job.ID) (*job.Spec, job.Standing, bool) { return n.registry.Job(id) },
+		Member: func(ctx context.Context, id peer.ID) bool { return n.authorizer.Member(ctx, id) },
 	})
 	if n.registry, err = jobs.NewRegistry(jobs.RegistryDeps{Owners: n.router, Keep: n.meta.space, Changed: n.jobChanged, Key: key, Own: own, Whose: whose, Log: n.log}); err != nil {
 		return err

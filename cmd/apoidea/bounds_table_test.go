@@ -24,6 +24,7 @@ var bounds = []bound{
 	{part: "Jobs"},
 	{what: "pages per job", flag: "max-pages", then: "no more URLs of the job are granted, and it is finished"},
 	{what: "bytes per job", flag: "max-bytes", then: "no more URLs of the job are granted, and it is finished"},
+	{what: "part of these that one peer may hold unused, besides the job's owner", format: "1/%s, at least %s pages or %s bytes", at: "crawl/job heldShare heldPages heldBytes", then: "the peer waits until it has used some; what a departed peer holds is free again after two silent minutes"},
 	{what: "pages per host", flag: "max-pages-per-host", then: "the host's other URLs of the job are skipped"},
 	{what: "link depth", flag: "max-depth", then: "deeper links are dropped"},
 	{what: "requests per job and host", flag: "max-requests-per-host", each: func(c *node.Config) int { return c.MaxRequestsPerHost }, then: "the other URLs end as `out_of_budget`; errors, redirects and denials count"},

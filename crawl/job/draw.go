@@ -9,9 +9,17 @@ import (
 )
 
 // silentMs is the time after which a silent peer's account no longer delays the end of a budget.
-// Its tokens stay drawn, so the budget is not exceeded if it returns; owners repeat their accounts
-// every half minute while they hold tokens.
+// Its tokens stay drawn while it is a member, so the budget is not exceeded if it returns; owners
+// repeat their accounts every half minute while they hold tokens.
 const silentMs = 120_000
+
+// A peer other than this one may hold a heldShare-th of a budget, but at least heldPages or
+// heldBytes (16 reserves), beyond what it has reported as used.
+const (
+	heldShare = 6
+	heldPages = 16
+	heldBytes = 64 << 20
+)
 
 // maxTotal bounds each total of an account: 64 TiB, or as many pages. The sum over wire.MaxAccounts
 // of them cannot overflow.
@@ -39,14 +47,18 @@ func (r *Registry) Draw(nowMs int64, id ID, peer []byte, d *wire.Draw) (reply *w
 	account.Peer = peer
 	pages, bytes := &sums.pages, &sums.bytes
 	mine, yours := pagesIn(account), bytesIn(account)
-	pages.update(mine, d.GetDrawnPages(), d.GetReturnPages(), d.GetUsedPages())
-	bytes.update(yours, d.GetDrawnBytes(), d.GetReturnBytes(), d.GetUsedBytes())
+	maxPages, maxBytes := pages.mostHeld(heldPages), bytes.mostHeld(heldBytes)
+	if string(peer) == r.Self {
+		maxPages, maxBytes = maxTotal, maxTotal
+	}
+	pages.update(mine, d.GetDrawnPages(), d.GetReturnPages(), d.GetUsedPages(), maxPages)
+	bytes.update(yours, d.GetDrawnBytes(), d.GetReturnBytes(), d.GetUsedBytes(), maxBytes)
 	// A peer that needs both gets both or none: else each of two peers might hold what the other
 	// needs.
 	short := d.GetPages() > 0 && pages.left() == 0 || d.GetBytes() > 0 && bytes.left() < max(d.GetMinBytes(), 1)
 	if State(rec.GetState()).Grants() && !short {
-		pages.grant(mine, d.GetDrawnPages(), d.GetPages())
-		bytes.grant(yours, d.GetDrawnBytes(), d.GetBytes())
+		pages.grant(mine, d.GetDrawnPages(), min(d.GetPages(), maxPages-min(mine.held(), maxPages)))
+		bytes.grant(yours, d.GetDrawnBytes(), min(d.GetBytes(), maxBytes-min(yours.held(), maxBytes)))
 	}
 	account.HeardMs = nowMs
 	var encode error
@@ -71,12 +83,47 @@ func (r *Registry) Draw(nowMs int64, id ID, peer []byte, d *wire.Draw) (reply *w
 func (r *Registry) exhausted(nowMs int64, id ID, sums *quotas, minBytes uint64) (bool, error) {
 	var pages, bytes uint64
 	err := r.accounts(id, func(a *wire.Account) {
-		if silent := nowMs - a.GetHeardMs(); silent <= silentMs && silent >= -silentMs {
+		if !silent(a, nowMs) {
 			pages += pagesIn(a).held()
 			bytes += bytesIn(a).held()
 		}
 	})
 	return sums.pages.emptyFor(1) && pages == 0 || sums.bytes.emptyFor(minBytes) && bytes == 0, err
+}
+
+func silent(a *wire.Account, nowMs int64) bool {
+	since := nowMs - a.GetHeardMs()
+	return since > silentMs || since < -silentMs
+}
+
+// Silent returns the peers that hold tokens of a job and have not reported lately.
+func (r *Registry) Silent(nowMs int64, id ID) (peers []string, err error) {
+	err = r.accounts(id, func(a *wire.Account) {
+		if silent(a, nowMs) && pagesIn(a).held()+bytesIn(a).held() > 0 {
+			peers = append(peers, string(a.GetPeer()))
+		}
+	})
+	return peers, err
+}
+
+// Reclaim returns the tokens that a peer holds to the budget, because it has left the ring. If it
+// comes back and uses them, the budget is exceeded by as many. They are on disk once a later draw
+// is.
+func (r *Registry) Reclaim(id ID, peer string) error {
+	a, k := &wire.Account{}, key(id, kindPeer, []byte(peer)...)
+	if known, err := r.load(k, a); err != nil || !known {
+		return err
+	}
+	for _, t := range []totals{pagesIn(a), bytesIn(a)} {
+		*t.returned = max(*t.returned, *t.drawn-min(*t.used, *t.drawn))
+	}
+	delete(r.quotas, id)
+	var encode error
+	_, err := r.store.Update(func(b kv.Batch) { encode = put(b, k, a) })
+	if err = errors.Join(err, encode); err != nil {
+		return fmt.Errorf("reclaiming tokens of job %s: %w", id, err)
+	}
+	return nil
 }
 
 func (r *Registry) accounts(id ID, fn func(*wire.Account)) error {
@@ -145,10 +192,11 @@ func (t totals) held() uint64 { return t.out() - min(*t.used, t.out()) }
 type quota struct{ budget, out uint64 }
 
 // update merges the totals reported by a peer. They only grow; drawn grows here if this record is
-// older than the peer's, and a peer cannot return or use more than it drew.
-func (p *quota) update(t totals, drawn, returned, used uint64) {
+// older than the peer's, but not beyond what it may hold; a peer cannot return or use more than it
+// drew.
+func (p *quota) update(t totals, drawn, returned, used, most uint64) {
 	p.out -= t.out()
-	*t.drawn = max(*t.drawn, min(drawn, maxTotal))
+	*t.drawn = max(*t.drawn, min(drawn, maxTotal, min(returned, maxTotal)+min(used, maxTotal)+most))
 	*t.returned = max(*t.returned, min(returned, *t.drawn-min(*t.used, *t.drawn)))
 	*t.used = max(*t.used, min(used, *t.drawn-*t.returned))
 	p.out += t.out()
@@ -156,6 +204,9 @@ func (p *quota) update(t totals, drawn, returned, used uint64) {
 
 // left returns the tokens that no peer holds or has used.
 func (p *quota) left() uint64 { return p.budget - min(p.out, p.budget) }
+
+// mostHeld returns how many tokens a peer may hold.
+func (p *quota) mostHeld(least uint64) uint64 { return max(p.budget/heldShare, least) }
 
 // grant adds to the peer's drawn tokens, unless the peer has not yet received an earlier grant.
 func (p *quota) grant(t totals, known, want uint64) {

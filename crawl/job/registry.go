@@ -43,6 +43,8 @@ type Registry struct {
 	// Takes reports whether the spec of a job from another peer is accepted; nil: always. A rejected
 	// one is skipped by imports, and its job stays unknown.
 	Takes func(*Spec) bool
+	// Self is this peer, for whose draws the limit of held tokens does not apply.
+	Self string
 
 	store kv.Store
 	// quotas are the sums over the accounts of the jobs that were drawn from since the start.

@@ -196,6 +196,12 @@ func (s *Spec) By(id string) bool {
 // InScope reports whether the job may visit a canonical host.
 func (s *Spec) InScope(host string) bool { return s.scope.Admits(host) }
 
+// MayDraw reports whether a host may have URLs of the job: without a scope of its own, a seed may
+// redirect to any.
+func (s *Spec) MayDraw(host string) bool {
+	return s.OpenScope() || s.Requisites || s.InScope(host) || s.Seeded(host)
+}
+
 // Enters reports whether a URL is admitted although the scope does not include its host: a
 // requisite if the job has them; a seed; and, unless the job has a scope of its own, the target of
 // a seed's redirect, and of any page's redirect to its host with or without "www.". Seeds and their

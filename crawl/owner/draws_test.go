@@ -118,6 +118,51 @@ func TestBudgetNeverOvershoots(t *testing.T) {
 	}
 }
 
+// TestBudgetBesideALiar: a member of a ring of five draws as much as it gets of a budget of 300
+// pages, before each draw of the others, and then is silent; they fetch 250, and the rest once it
+// has left.
+func TestBudgetBesideALiar(t *testing.T) {
+	jobs, s := jobTable{}, site{hosts: 12, pages: 60, links: 6}
+	id := jobs.add(t, &wire.JobSpec{Seeds: [][]byte{[]byte(s.url(0, 0))}, Scope: []string{"*.example"}, MaxPages: 300})
+	for _, leaves := range []bool{false, true} {
+		sim := newSimulation(t, 1, 4, 4, jobs, s, nil)
+		r := job.NewRegistry(crawltest.NewStore())
+		if _, _, err := r.Post(0, jobs[id].spec); err != nil {
+			t.Fatal(err)
+		}
+		draw := func(from string, d *wire.Draw) *wire.JobReply {
+			reply, _, err := r.Draw(sim.now.UnixMilli(), id, []byte(from), d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return reply
+		}
+		held, draws := uint64(0), 0
+		sim.draw = func(from string, d owner.Draw) *wire.JobReply {
+			if draws++; draws < 30 {
+				held = draw("liar", &wire.Draw{Pages: 256, DrawnPages: held}).GetPages()
+			} else if !leaves {
+				// silent
+			} else if err := r.Reclaim(id, "liar"); err != nil {
+				t.Fatal(err)
+			}
+			return draw(from, d.Draw)
+		}
+		got := sim.archive(id)
+		for i := range 12 {
+			sim.post(id, s.url(i, i))
+		}
+		sim.run(0, id)
+		want := 250
+		if leaves {
+			want = 300
+		}
+		if len(got.pages) != want || held != 50 {
+			t.Errorf("leaves %v: %d pages are fetched, want %d; the liar drew %d in %d draws", leaves, len(got.pages), want, held, draws)
+		}
+	}
+}
+
 // TestBytesLeftSmallerThanPage: when the rest of a byte budget is smaller than a page, a few
 // requests use it up, and the URLs left are out_of_budget.
 func TestBytesLeftSmallerThanPage(t *testing.T) {

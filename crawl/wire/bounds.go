@@ -80,6 +80,8 @@ const (
 	MaxJobList = 10_000
 	// MaxAsk is the number of jobs whose standing is requested in one JobRequest.
 	MaxAsk = 256
+	// MaxDrawHosts named in one Draw.
+	MaxDrawHosts = 4
 	// MaxAccounts of one job: every peer of the ring may draw.
 	MaxAccounts = 100_000
 	// MaxSourceBytes limits the sources in one Links or Grant of a correct peer; sourceBytes are

@@ -19,7 +19,7 @@ func init() {
 		"Again.consents": MaxConsents, "Shares.job_ids": MaxJobs, "Shares.threshold": MaxJobs, "Shares.pages": MaxJobs,
 		"Offer.hosts": MaxHosts, "OfferReply.declined": MaxHosts,
 		"JobSpec.seeds": MaxSeeds, "JobSpec.scope": MaxScope, "JobSpec.include": MaxFilters, "JobSpec.exclude": MaxFilters, "JobSpec.first": MaxFilters,
-		"JobSpec.host_depths": MaxFilters, "Job.accounts": MaxAccounts,
+		"JobSpec.host_depths": MaxFilters, "Job.accounts": MaxAccounts, "Draw.host": MaxDrawHosts,
 		"JobRequest.ask": MaxAsk, "JobReply.jobs": MaxJobList, "JobReply.standings": MaxAsk,
 	}, map[string]int{"Session": 1 << 20, "SessionReply": 2 << 20, "JobRequest": 1 << 20, "JobReply": 2 << 20})
 }

@@ -2784,6 +2784,7 @@ type Draw struct {
 	UsedPages     uint64                 `protobuf:"varint,7,opt,name=used_pages,json=usedPages,proto3" json:"used_pages,omitempty"` // spent
 	UsedBytes     uint64                 `protobuf:"varint,8,opt,name=used_bytes,json=usedBytes,proto3" json:"used_bytes,omitempty"`
 	MinBytes      uint64                 `protobuf:"varint,9,opt,name=min_bytes,json=minBytes,proto3" json:"min_bytes,omitempty"` // minimum that is useful to the sender
+	Host          []string               `protobuf:"bytes,10,rep,name=host,proto3" json:"host,omitempty"`                         // some hosts of the sender with URLs that wait for the budget
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2879,6 +2880,13 @@ func (x *Draw) GetMinBytes() uint64 {
 		return x.MinBytes
 	}
 	return 0
+}
+
+func (x *Draw) GetHost() []string {
+	if x != nil {
+		return x.Host
+	}
+	return nil
 }
 
 // Account is the record of one peer's part of a job's budget at the job's owner.
@@ -3331,7 +3339,7 @@ const file_crawl_proto_rawDesc = "" +
 	"\x05state\x18\x02 \x01(\rR\x05state\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x04R\aversion\x12'\n" +
 	"\x0fstate_signature\x18\x04 \x01(\fR\x0estateSignature\x12\x18\n" +
-	"\arefresh\x18\x05 \x01(\x04R\arefresh\"\x95\x02\n" +
+	"\arefresh\x18\x05 \x01(\x04R\arefresh\"\xa9\x02\n" +
 	"\x04Draw\x12\x14\n" +
 	"\x05pages\x18\x01 \x01(\x04R\x05pages\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12!\n" +
@@ -3345,7 +3353,9 @@ const file_crawl_proto_rawDesc = "" +
 	"used_pages\x18\a \x01(\x04R\tusedPages\x12\x1d\n" +
 	"\n" +
 	"used_bytes\x18\b \x01(\x04R\tusedBytes\x12\x1b\n" +
-	"\tmin_bytes\x18\t \x01(\x04R\bminBytes\"\x86\x02\n" +
+	"\tmin_bytes\x18\t \x01(\x04R\bminBytes\x12\x12\n" +
+	"\x04host\x18\n" +
+	" \x03(\tR\x04host\"\x86\x02\n" +
 	"\aAccount\x12\x12\n" +
 	"\x04peer\x18\x01 \x01(\fR\x04peer\x12\x1f\n" +
 	"\vpages_drawn\x18\x02 \x01(\x04R\n" +

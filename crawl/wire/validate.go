@@ -323,6 +323,11 @@ func (m *JobRequest) Validate() error {
 			return fmt.Errorf("job request: ID of %d bytes", len(id))
 		}
 	}
+	for _, host := range m.GetDraw().GetHost() {
+		if len(host) > MaxHost {
+			return fmt.Errorf("job request: host of %d bytes", len(host))
+		}
+	}
 	if err := stateSignature(m.GetStateSignature()); err != nil {
 		return fmt.Errorf("job request: %w", err)
 	}

@@ -86,7 +86,7 @@ func (a *Agenda) JobAt(h *Host, hj *Job) int64 {
 		return Never
 	}
 	if at <= a.Now && hj.Tally.PromisedHere() == 0 && !a.jobs.Affords(js) {
-		js.Budget.Starved = true // a draw follows when the URL is due
+		js.Budget.Starve(h.Rec.Name) // a draw follows when the URL is due
 		return Never
 	}
 	return at

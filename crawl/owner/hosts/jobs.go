@@ -8,6 +8,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/ledger"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/trap"
+	"github.com/apoidea/apoidea/dht/ring"
 )
 
 // JobState is a job on this peer.
@@ -69,7 +70,9 @@ func (t *JobTable) Draws() {
 		if t.drawAt(js) > t.Now {
 			continue
 		}
-		t.Ready.Draws = append(t.Ready.Draws, Draw{js.ID, js.Budget.Draw(t.demand(js), t.Now)})
+		d := Draw{js.ID, js.Budget.Draw(t.demand(js), t.Now)}
+		d.Draw.Host = slices.DeleteFunc(slices.Clone(d.Draw.Host), func(host string) bool { return !t.Ring.Mine(ring.HostKey(host)) })
+		t.Ready.Draws = append(t.Ready.Draws, d)
 		if js.Budget.Changed {
 			t.Changed(js)
 		}

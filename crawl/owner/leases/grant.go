@@ -453,7 +453,7 @@ func (f *filler) mayGrant(hj *hosts.Job, p *ondisk.Pending) bool {
 		return f.mayBeside(p)
 	}
 	if !f.jobs.Affords(js) {
-		js.Budget.Starved = true
+		js.Budget.Starve(f.h.Rec.Name)
 		return false
 	}
 	return hj.PagesLeft() > 0 && f.mayBeside(p)

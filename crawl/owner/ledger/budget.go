@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"math"
+	"slices"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
@@ -16,6 +17,8 @@ const (
 	drawTimeout  = 10_000
 	// askEvery is the delay of the next draw after one that was granted nothing.
 	askEvery = 1000
+	// usedEvery is that delay if tokens were used since: the job's owner limits those that are not.
+	usedEvery = 100
 )
 
 // never is the time of an event that is not scheduled.
@@ -41,6 +44,7 @@ type Budget struct {
 	drawn    int64          // time of the last draw or of its reply
 	Granted  int64          // last grant of a URL, or time at which budget for one arrived
 	Starved  bool           // some host waits for tokens
+	hosts    []string       // some of these hosts
 	short    bool           // the last draw of bytes was granted in part
 	unleased uint64         // bytes reserved for pending URLs when the last draw found none leased
 	Changed  bool           // since the last write
@@ -86,6 +90,13 @@ func (b *Budget) enough(l Bounds) uint64 {
 		return l.Least()
 	}
 	return max(min(l.Reserve, l.Bytes), 1)
+}
+
+// Starve records that a host waits for tokens.
+func (b *Budget) Starve(host string) {
+	if b.Starved = true; len(b.hosts) < wire.MaxDrawHosts && !slices.Contains(b.hosts, host) {
+		b.hosts = append(b.hosts, host)
+	}
 }
 
 // Promise reserves tokens for a URL, and returns the number of bytes.
@@ -148,6 +159,9 @@ func (b *Budget) Draw(d Demand, now int64) *wire.Draw {
 	} else if d.Waiting == 0 || d.Out == 0 && now >= b.Granted+reportEvery {
 		b.giveBack()
 	}
+	if m.GetPages() > 0 || m.GetBytes() > 0 {
+		m.Host = b.hosts
+	}
 	if d.Bytes > 0 {
 		m.MinBytes = d.Least()
 	}
@@ -172,6 +186,8 @@ func (b *Budget) DrawAt(d Demand) int64 {
 	switch {
 	case b.Drawing:
 		return b.drawn + drawTimeout
+	case b.Starved && !d.Exhausted && d.Grants && (b.Pages.Used != b.reported[2] || b.Bytes.Used != b.reported[5]):
+		return b.drawn + usedEvery
 	case b.Starved && !d.Exhausted && d.Grants:
 		return b.drawn + askEvery
 	case d.Waiting == 0 && d.Out == 0 && (b.totals() != b.reported || b.free() > 0):
@@ -207,6 +223,6 @@ func (b *Budget) Answered(draw *wire.Draw, reply *wire.JobReply, now int64) bool
 		b.drawn = now - askEvery // if this is not enough, the next draw follows at once
 		b.Changed = true
 	}
-	b.Starved = false
+	b.Starved, b.hosts = false, nil
 	return true
 }

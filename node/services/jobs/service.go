@@ -16,6 +16,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/calls"
+	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/services/rpc"
 	"github.com/apoidea/apoidea/storage/kv"
@@ -83,6 +84,10 @@ type ServiceDeps struct {
 	// are on disk there.
 	Seeds func(ctx context.Context, spec *job.Spec, from int) (sent int, err error)
 	Whose Whose // selects the accepted jobs
+	// Spec returns the spec of a job, if it is known here.
+	Spec func(id job.ID) (*job.Spec, job.Standing, bool)
+	// Member reports whether a peer is a member. It may query the ring.
+	Member func(ctx context.Context, id peer.ID) bool
 	// Origin returns the network of a peer; empty if unknown. Nil: always unknown.
 	Origin func(id peer.ID) string
 	Log    *slog.Logger // reports undelivered seeds and rejected jobs
@@ -95,6 +100,7 @@ func NewService(d ServiceDeps) *Service {
 		Serial: loop.NewSerial(), State: job.NewRegistry(d.Store), deps: d, kick: make(chan struct{}, 1),
 		strangers: rate.NewLimiter(strangersMinute/60, strangersBytes), parties: loop.NewPaces(rate.Every(partyEvery), partyAtOnce, loop.MaxPeers),
 	}
+	s.State.Self = string(d.Self)
 	s.State.Takes = func(spec *job.Spec) bool {
 		err := d.Whose.Takes(spec)
 		if err != nil {
@@ -110,7 +116,7 @@ func (s *Service) Imported() { loop.Wake(s.kick) }
 
 // Service returns the service for other peers.
 func (s *Service) Service() rpc.Service {
-	return jobMethod.Handle(rpc.Anyone("this peer owns the job and accepts its poster; draws: caller is a member; posts: rate limits by caller, its network and poster, limit of unfinished jobs; untrusted callers: one request at a time; signed jobs: signatures of job and changes; unsigned jobs: format"), s.answer)
+	return jobMethod.Handle(rpc.Anyone("this peer owns the job and accepts its poster; draws: caller is a member and owns a host of the job that it names; posts: rate limits by caller, its network and poster, limit of unfinished jobs; untrusted callers: one request at a time; signed jobs: signatures of job and changes; unsigned jobs: format"), s.answer)
 }
 
 // answer runs the request on the loop, and waits for the disk outside of it.
@@ -130,6 +136,10 @@ func (s *Service) answer(ctx context.Context, from peer.ID, req *wire.JobRequest
 			return nil, err
 		}
 	}
+	if d := req.GetDraw(); d != nil && from != s.deps.Self && (d.GetPages() > 0 || d.GetBytes() > 0) && !s.mayDraw(ctx, id, d) {
+		rpc.Rejected(ctx, "JobRequest", rpc.Refuse("draw: the caller owns none of the hosts %.200q of the job", d.GetHost()))
+		d.Pages, d.Bytes = 0, 0 // its account is merged, and it may ask again
+	}
 	done, err := func() {}, error(nil)
 	if !member {
 		if done, err = s.desk.Turn(ctx); err != nil {
@@ -142,6 +152,11 @@ func (s *Service) answer(ctx context.Context, from peer.ID, req *wire.JobRequest
 	done() // the next request need not wait for the disk
 	if derr != nil {
 		return nil, derr
+	}
+	if d := req.GetDraw(); d != nil && err == nil && (d.GetPages() > 0 || d.GetBytes() > 0) && reply.GetPages() <= d.GetDrawnPages() && reply.GetBytes() <= d.GetDrawnBytes() && s.reclaim(ctx, id) {
+		if derr := s.Do(ctx, func() { reply, wait, err = s.apply(from, member, id, req) }); derr != nil {
+			return nil, derr
+		}
 	}
 	if calls.CodeOf(err) == calls.CodeBusy {
 		rpc.Rejected(ctx, "JobRequest", err)
@@ -161,6 +176,43 @@ func (s *Service) answer(ctx context.Context, from peer.ID, req *wire.JobRequest
 		loop.Wake(s.kick)
 	}
 	return reply, nil
+}
+
+// mayDraw reports whether the caller owns one of the hosts that a draw names, and the job's spec
+// admits that host.
+func (s *Service) mayDraw(ctx context.Context, id job.ID, d *wire.Draw) bool {
+	var keys []ring.Key
+	spec, _, known := s.deps.Spec(id)
+	for _, host := range d.GetHost() {
+		if !known || spec.MayDraw(host) {
+			keys = append(keys, ring.HostKey(host))
+		}
+	}
+	return slices.Contains(rpc.OfOwner(ctx, keys...), true)
+}
+
+// reclaimTime bounds the check of peers that hold a part of a budget; later draws continue it.
+const reclaimTime = 2 * time.Second
+
+// reclaim returns tokens to a budget that peers hold which are no members any more, and reports
+// whether there were any.
+func (s *Service) reclaim(ctx context.Context, id job.ID) (some bool) {
+	ctx, cancel := context.WithTimeout(ctx, reclaimTime)
+	defer cancel()
+	peers, err := loop.Get(ctx, s.Serial, func() ([]string, error) { return s.State.Silent(time.Now().UnixMilli(), id) })
+	for _, p := range peers {
+		if s.deps.Member(ctx, peer.ID(p)) || ctx.Err() != nil {
+			continue
+		}
+		if _, err = loop.Get(ctx, s.Serial, func() (struct{}, error) { return struct{}{}, s.State.Reclaim(id, p) }); err != nil {
+			break
+		}
+		some = true
+	}
+	if err != nil {
+		s.deps.Log.Debug("tokens of departed peers not reclaimed", "job", id.String(), "err", err)
+	}
+	return some
 }
 
 // mostListed bounds a reply that lists jobs, in bytes: a frame holds slightly more. Untrusted peers

@@ -74,7 +74,11 @@ func (w *jobWorld) CallOwner(ctx context.Context, _ ring.Key, _ string, raw []by
 // newJobs starts a job's owner without any job.
 func newJobs(t *testing.T, seeds func(context.Context, *job.Spec, int) (int, error)) *Service {
 	t.Helper()
-	s := NewService(ServiceDeps{Self: "asker", Store: crawltest.NewStore(), Serves: func(job.ID) error { return nil }, Seeds: seeds, Log: quietLog})
+	s := NewService(ServiceDeps{
+		Self: "asker", Store: crawltest.NewStore(), Serves: func(job.ID) error { return nil }, Seeds: seeds, Log: quietLog,
+		Spec:   func(job.ID) (*job.Spec, job.Standing, bool) { return nil, job.Standing{}, false },
+		Member: func(context.Context, peer.ID) bool { return true },
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = s.Run(ctx) })
@@ -426,6 +430,76 @@ func TestJobsOfMembers(t *testing.T) {
 		}
 		if calls.CodeOf(last) != calls.CodeRefused || !strings.Contains(last.Error(), "cancel jobs") || taken != posterBytes/(2021*1000) {
 			t.Errorf("%d long jobs of a key are taken, then %v", taken, last)
+		}
+	})
+}
+
+// TestDrawsOfMembers: a member draws for hosts that it owns and the job admits, and holds a part of
+// the budget at most. Once it has left the ring and is silent, others get what it has not used.
+func TestDrawsOfMembers(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		s := newJobs(t, nil)
+		left := make(map[peer.ID]bool)
+		s.deps.Member = func(_ context.Context, id peer.ID) bool { return !left[id] }
+		spec := crawltest.Job(t, func(m *wire.JobSpec) { m.MaxPages, m.Scope = 300, []string{"*.example"} }, "http://a.example/")
+		s.deps.Spec = func(job.ID) (*job.Spec, job.Standing, bool) { return spec, job.Posted(), true }
+		if _, _, err := s.State.Post(1, spec); err != nil {
+			t.Fatal(err)
+		}
+		rejected := 0
+		draw := func(from, owner peer.ID, d *wire.Draw) *wire.JobReply {
+			t.Helper()
+			raw, err := proto.Marshal(&wire.JobRequest{Id: spec.ID[:], Draw: d})
+			if err != nil {
+				t.Fatal(err)
+			}
+			gate := counting{n: &rejected}
+			gate.Owner = owner
+			raw, err = s.Service().Behind(gate)(t.Context(), from, raw)
+			reply := new(wire.JobReply)
+			if err != nil || proto.Unmarshal(raw, reply) != nil {
+				t.Fatal(err)
+			}
+			return reply
+		}
+		for name, hosts := range map[string][]string{"no host": nil, "a host of another": {"a.example"}, "a host that the job does not admit": {"a.test"}} {
+			owner := peer.ID("other")
+			if name == "a host that the job does not admit" {
+				owner = "liar"
+			}
+			before := rejected
+			if r := draw("liar", owner, &wire.Draw{Pages: 9, Host: hosts}); r.GetPages() != 0 || r.GetExhausted() || rejected != before+1 {
+				t.Errorf("%s: %v, rejected %d times", name, r, rejected-before)
+			}
+		}
+		var r *wire.JobReply
+		for range 9 {
+			r = draw("liar", "liar", &wire.Draw{Pages: 18, DrawnPages: r.GetPages(), Host: []string{"x.example"}})
+		}
+		if r.GetPages() != 50 {
+			t.Errorf("%d of 300 pages are drawn", r.GetPages())
+		}
+		if r = draw("liar", "liar", &wire.Draw{DrawnPages: 300}); r.GetPages() != 50 {
+			t.Errorf("%d pages are drawn, as it claims", r.GetPages())
+		}
+		honest := &wire.Draw{Host: []string{"a.example"}}
+		fetch := func() (all uint64) {
+			for range 100 {
+				honest.Pages = 18
+				honest.DrawnPages = draw("honest", "honest", honest).GetPages()
+				honest.UsedPages = honest.DrawnPages
+			}
+			return honest.UsedPages
+		}
+		if n := fetch(); n != 250 {
+			t.Errorf("%d pages are fetched beside the liar", n)
+		}
+		if time.Sleep(3 * time.Minute); fetch() != 250 {
+			t.Errorf("%d pages are fetched beside a silent member", honest.UsedPages)
+		}
+		left["liar"] = true
+		if n := fetch(); n != 300 {
+			t.Errorf("%d pages are fetched after it has left", n)
 		}
 	})
 }
