@@ -278,7 +278,7 @@ func (n *Node) buildServices() (err error) {
 	}
 	if n.domains, err = politeness.NewDomains(politeness.DomainsDeps{
 		Records: n.ship.Space(storage.KeyspaceDomains), Hosts: n.cfg.DomainHosts, Router: n.router,
-		Settled: n.keeping.Settled, Prove: n.wishes.Prove, Spread: n.wishes.Spread, Log: n.log,
+		Settled: n.keeping.Settled, ProveOptOuts: n.cfg.OptOutProof, Prove: n.wishes.Prove, Spread: n.wishes.Spread, Log: n.log,
 	}); err != nil {
 		return err
 	}
@@ -469,7 +469,7 @@ func (n *Node) hosting() owner.Config {
 	placing := n.cfg.placing()
 	c.TTL, c.Delay, c.SeenBloom, c.Settled = n.cfg.LeaseTTL, n.cfg.Delay, n.cfg.Seen == "bloom", n.keeping.Settled
 	c.Fetched, c.RequestTime = n.placer.Observe, placing.RequestTime()
-	c.Admission, c.OptOuts = n.cfg.DomainHosts > 0, n.optOuts
+	c.Admission, c.OptOuts, c.ProveOptOuts = n.cfg.DomainHosts > 0, n.optOuts, n.cfg.OptOutProof
 	c.MaxRequests, c.PageHosts = int64(n.cfg.MaxRequestsPerHost), n.cfg.PageHosts
 	c.MaxHostBytes, c.Near = n.cfg.MaxBytesPerHost, n.authorizer.near
 	c.RefreshShare, c.Day = n.cfg.RefreshShare, n.cfg.RefreshDay

@@ -24,7 +24,7 @@ var bounds = []bound{
 	{part: "Jobs"},
 	{what: "pages per job", flag: "max-pages", then: "no more URLs of the job are granted, and it is finished"},
 	{what: "bytes per job", flag: "max-bytes", then: "no more URLs of the job are granted, and it is finished"},
-	{what: "part of these that one peer may hold unused, besides the job's owner", format: "1/%s, at least %s pages or %s bytes", at: "crawl/job heldShare heldPages heldBytes", then: "the peer waits until it has used some; what a departed peer holds is free again after two silent minutes"},
+	{what: "part of these that one peer may hold unused, besides the job's owner", format: "1/%s, at least %s pages or %s", at: "crawl/job heldShare heldPages heldBytes", then: "the peer waits until it has used some; what a departed peer holds is free again after two silent minutes"},
 	{what: "pages per host", flag: "max-pages-per-host", then: "the host's other URLs of the job are skipped"},
 	{what: "link depth", flag: "max-depth", then: "deeper links are dropped"},
 	{what: "requests per job and host", flag: "max-requests-per-host", each: func(c *node.Config) int { return c.MaxRequestsPerHost }, then: "the other URLs end as `out_of_budget`; errors, redirects and denials count"},
@@ -61,6 +61,7 @@ var bounds = []bound{
 	{what: "robots.txt files that a worker retains after the lease", format: "%s", at: "crawl/worker/visits mostIdle", then: "other files are requested again with the next lease"},
 	{what: "parsed robots.txt rules", format: "%s", at: "crawl/worker/visits mostRules", then: "rules are parsed again"},
 	{what: "unreachable robots.txt", format: "%s", at: "crawl/robots GiveUp", then: "the host is not crawled until then; afterwards the last known file applies"},
+	{what: "checks of sites for opt-outs in records of other owners", format: "one per %s, and per host one in %s", at: "node/services/politeness claimEvery claimAgain", then: "the host is held until its check"},
 	{what: "an opt-out list", format: "%s, %s rules", at: "crawl/optout MaxList maxRules", then: "the list is rejected; the last valid one stays in force"},
 
 	{part: "Sites: responses"},

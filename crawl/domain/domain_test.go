@@ -286,3 +286,57 @@ func FuzzImport(f *testing.F) {
 		}
 	})
 }
+
+// TestOptOutOfRecord: for hosts below an opt-out in a record of another owner there is no verdict
+// until the site was checked; a withdrawal in a record changes nothing before.
+func TestOptOutOfRecord(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	const host, name = "a.out.example.org", "out.example.org"
+	for _, before := range []bool{false, true} {
+		from, to := newStore(t, make(kvtest.Map), 10), newStore(t, make(kvtest.Map), 10)
+		to.ProveOptOuts = true
+		stores := []*Store{from}
+		if before {
+			stores = append(stores, to)
+		}
+		for _, s := range stores {
+			if _, _, err := s.SetOptOut(now, name, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if before {
+			if _, _, err := from.SetOptOut(now, name, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for k, v := range from.records.(kvtest.Map) {
+			if _, err := to.Import([]kv.Record{{Key: []byte(k), Value: v}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := Unknown
+		if before {
+			want = OptedOut
+		}
+		if c, err := to.NextClaim(); c != nil || err != nil {
+			t.Errorf("a claim that nobody asked for: %v, %v", c, err)
+		}
+		if v, _, err := to.Admit(one, []string{host}); err != nil || v[0] != want {
+			t.Errorf("unproved: verdict %v, %v", v, err)
+		}
+		c, err := to.NextClaim()
+		if err != nil || c == nil || c.Domain != name || c.On == before {
+			t.Fatalf("claim %+v, %v", c, err)
+		}
+		if changed, _, err := to.SetOptOut(now, name, c.On); err != nil || !changed {
+			t.Errorf("proved: %v, %v", changed, err)
+		}
+		want = OptedOut
+		if before {
+			want = Admitted
+		}
+		if v, _, err := to.Admit(one, []string{host}); err != nil || v[0] != want {
+			t.Errorf("proved: verdict %v, %v", v, err)
+		}
+	}
+}

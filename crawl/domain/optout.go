@@ -22,7 +22,13 @@ type OptOut struct {
 	// that has opted out.
 	Version uint64
 	At      time.Time // time of the change, by the clock of the peer that accepted it
+	// Unproved: another owner claims the change to On, and the site was not checked yet. Until then
+	// the domain has opted out as before.
+	Unproved bool
 }
+
+// Out reports whether the domain has opted out.
+func (o *OptOut) Out() bool { return o != nil && o.On != o.Unproved }
 
 func (o *OptOut) beats(p *OptOut) bool {
 	if p == nil || o.Version != p.Version {
@@ -39,6 +45,9 @@ func (o *OptOut) encode() []byte {
 	if o.On {
 		on = 1
 	}
+	if o.Unproved {
+		on |= 2
+	}
 	b := binary.AppendUvarint([]byte{format, on}, o.Version)
 	b = binary.AppendUvarint(b, uint64(max(o.At.UnixMilli(), 0)))
 	return append(b, o.Domain...)
@@ -48,11 +57,11 @@ func (o *OptOut) encode() []byte {
 const maxTime = 100_000_000_000_000
 
 func decodeOptOut(b []byte) (*OptOut, error) {
-	if len(b) < 2 || b[0] != format || b[1] > 1 {
+	if len(b) < 2 || b[0] != format || b[1] > 3 {
 		return nil, fmt.Errorf("%w: opt-out of %d bytes", ErrRecord, len(b))
 	}
 	f := kv.Fields{Rest: b[2:]}
-	o := &OptOut{On: b[1] == 1, Version: f.Uint(math.MaxUint64), At: time.UnixMilli(int64(f.Uint(maxTime)))} // bounded
+	o := &OptOut{On: b[1]&1 != 0, Unproved: b[1]&2 != 0, Version: f.Uint(math.MaxUint64), At: time.UnixMilli(int64(f.Uint(maxTime)))} // bounded
 	if f.Bad {
 		return nil, fmt.Errorf("%w: opt-out version or time", ErrRecord)
 	}
@@ -63,13 +72,14 @@ func decodeOptOut(b []byte) (*OptOut, error) {
 	return o, nil
 }
 
-// OptOut returns the opt-out that covers a host, nil if there is none.
+// OptOut returns the opt-out that covers a host, nil if there is none. It may be unproved, see
+// NextClaim.
 func (s *Store) OptOut(host string) (*OptOut, error) {
 	name, d := job.HostName(host), Of(host)
 	pos := posOf(d)
 	for {
 		o, err := s.optOut(pos, name)
-		if err != nil || o != nil && o.On {
+		if err != nil || o != nil && (o.On || o.Unproved) {
 			return o, err
 		}
 		_, above, ok := strings.Cut(name, ".")
@@ -101,7 +111,7 @@ func (s *Store) SetOptOut(now time.Time, name string, on bool) (changed bool, wa
 	}
 	next := OptOut{Domain: name, On: on, At: now}
 	switch {
-	case had == nil && !on || had != nil && had.On == on:
+	case had == nil && !on || had != nil && had.On == on && !had.Unproved:
 		return false, kv.OnDisk, nil
 	case had != nil:
 		next.Version = had.Version + 1
@@ -118,6 +128,21 @@ func (s *Store) SetOptOut(now time.Time, name string, on bool) (changed bool, wa
 	}
 	wait, err = s.set(map[string][]byte{string(hashed(prefixOf(pos, kindOptOut), name)): next.encode()})
 	return err == nil, wait, err
+}
+
+// maxClaims bounds the remembered claims; others are remembered when a host below is asked for.
+const maxClaims = 1024
+
+// NextClaim returns an unproved opt-out, or withdrawal of one, that covers a host which was asked
+// for, and forgets it; nil: none. SetOptOut ends it after a check at the site.
+func (s *Store) NextClaim() (*OptOut, error) {
+	for name := range s.claims {
+		delete(s.claims, name)
+		if o, err := s.optOut(posOf(Of(name)), name); err != nil || o != nil && o.Unproved {
+			return o, err
+		}
+	}
+	return nil, nil //nolint:nilnil // there is none
 }
 
 // Hosts calls fn for the hosts below a registrable domain that were admitted to any job, each at
@@ -206,7 +231,8 @@ func (s *Store) merge(rec kv.Record, values map[string][]byte) error {
 			}
 		}
 		if in.beats(had) {
-			values[string(rec.Key)] = rec.Value
+			in.Unproved = s.ProveOptOuts && in.On != had.Out()
+			values[string(rec.Key)] = in.encode()
 		}
 	default:
 		return ErrRecord

@@ -102,6 +102,11 @@ func hashed(prefix []byte, name string) []byte {
 
 // Store holds the domain records of a peer.
 type Store struct {
+	// ProveOptOuts withholds verdicts on hosts below an opt-out in a record of another owner until it
+	// was checked at the site.
+	ProveOptOuts bool
+
+	claims  map[string]struct{} // domains
 	records kv.Store
 	hosts   int // limit of a job for a domain
 	count   int // stored records
@@ -124,7 +129,7 @@ type portKey struct {
 // New returns a Store of records, which it counts. Hosts is the limit of a job for a domain, 0:
 // unlimited.
 func New(records kv.Store, hosts int) (*Store, error) {
-	s := &Store{records: records, hosts: hosts, most: MaxRecords, counts: make(map[countKey]int), ports: make(map[portKey]int)}
+	s := &Store{records: records, hosts: hosts, most: MaxRecords, claims: make(map[string]struct{}), counts: make(map[countKey]int), ports: make(map[portKey]int)}
 	var err error
 	s.count, err = s.number(nil, nil)
 	return s, err
@@ -183,8 +188,14 @@ func (s *Store) judge(id job.ID, host string, fresh map[string][]byte, added map
 	}
 	d := Of(host)
 	out, err := s.OptOut(host)
-	if err != nil || out != nil {
+	if out != nil && out.Unproved && len(s.claims) < maxClaims {
+		s.claims[out.Domain] = struct{}{}
+	}
+	if err != nil || out.Out() {
 		return OptedOut, nil, err
+	}
+	if out != nil {
+		return Unknown, nil, nil // it is asked for again
 	}
 	pos := posOf(d)
 	key = hashed(prefixOf(pos, kindAdmitted, id[:]...), host)

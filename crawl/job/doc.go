@@ -20,7 +20,8 @@
 //
 // The [Registry] is a state machine over a [kv.Store], without goroutine, clock or lock. Each
 // change returns a wait function: the caller must not send the reply before it returns. Then a
-// crash may lose budget but never spends it twice.
+// crash may lose budget but never spends it twice. Only a peer that left the ring, and comes back
+// after its tokens were reclaimed, may exceed it.
 //
 // Records move between owners, and are restored from replicas, as raw keys and values:
 // [Registry.Export], [Registry.Import], [Registry.Remove]. Importing is a union (design, section 4,

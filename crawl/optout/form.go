@@ -121,7 +121,7 @@ func (f *Form) post(r *http.Request, p *page) (status int) {
 		p.Error = err.Error()
 		return http.StatusConflict
 	}
-	p.Done = s.Name + " is no longer crawled. You may remove the line; the opt-out remains until you withdraw it here."
+	p.Done = s.Name + " is no longer crawled. Leave the line in place while you want that: it is checked again at times."
 	if a == Back {
 		p.Done = s.Name + " may be crawled again. You may remove the line."
 	}

@@ -62,8 +62,11 @@ func (bk *books) Host(name string) (HostDetail, bool) {
 		Addrs: h.Rec.Addrs, Placed: h.Rec.Placed, PlacedWhy: h.Rec.PlacedWhy, Measured: append([]ondisk.Measurement(nil), h.Rec.Measured...),
 		Robots: make(map[string]robots.State),
 	}
-	if d.OptedOut = bk.WhyOptedOut(h); h.Rec.OptOut.On {
+	if d.OptedOut = bk.WhyOptedOut(h); h.Rec.OptOut.Out() {
 		d.OptedOutAt = time.UnixMilli(h.Rec.OptOut.At)
+	}
+	if h.Rec.OptOut.Held() {
+		d.OptedOut = "an opt-out in a record of another peer is being checked at the site"
 	}
 	if h.Rec.PlacedAt > 0 {
 		d.PlacedAt = time.UnixMilli(h.Rec.PlacedAt)

@@ -72,7 +72,7 @@ func isHost(scheme, name string) bool {
 // host merges the host record. Its worker may hold a lease until the given time.
 func (m *importer) host(h *hosts.Host, in *ondisk.Host, until int64) {
 	m.leases.Claimed(h, in, until)
-	if h.Rec.Merge(in) {
+	if h.Rec.Merge(in, m.Cfg.ProveOptOuts) {
 		m.reviewer.optOutChanged(h)
 	}
 	m.hosts.Touched(h)

@@ -215,6 +215,7 @@ func (m *remover) remove(h *hosts.Host) {
 	m.Buf.Delete(ondisk.WorkKey(h.Pos))
 	if h.Rec.OptOut.Version > 0 {
 		m.Buf.Delete(ondisk.OptOutKey(h.Pos))
+		m.Buf.Delete(ondisk.ClaimKey(h.Pos))
 	}
 	h.Jobs = nil
 	m.hosts.Forget(h)

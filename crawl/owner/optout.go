@@ -6,6 +6,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/leases"
 	"github.com/apoidea/apoidea/crawl/owner/links"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/dht/ring"
 )
 
 // OptOut records that a host has opted out, or with on false that the opt-out was withdrawn, and
@@ -16,7 +17,7 @@ func (o *Owner) OptOut(name string, on bool, why string) (changed bool) {
 	if h == nil && on {
 		h = o.hosts.Open(name)
 	}
-	if h == nil || h.Rec.OptOut.On == on {
+	if h == nil || h.Rec.OptOut.On == on && !h.Rec.OptOut.Unproved {
 		return false
 	}
 	h.Rec.Opts(on, o.Now, why)
@@ -27,7 +28,7 @@ func (o *Owner) OptOut(name string, on bool, why string) (changed bool) {
 // optOutChanged reevaluates a host.
 func (rv *reviewer) optOutChanged(h *hosts.Host) {
 	rv.hosts.Touched(h)
-	if rv.WhyOptedOut(h) != "" {
+	if rv.WhyOptedOut(h) != "" || h.Rec.OptOut.Held() {
 		rv.placer.End(h)
 		if h.Lease != nil && h.Frozen == 0 {
 			// As after a failure of the whole host: its worker may be about to send a request.
@@ -61,6 +62,33 @@ func (bk *books) OptedOut(limit int) (hosts []string) {
 		return len(hosts) < limit
 	})
 	return hosts
+}
+
+// Claim is an opt-out of a host, or its withdrawal, in a record of another owner. After a check at
+// the site, Owner.OptOut ends it.
+type Claim struct {
+	Host string
+	Out  bool   // it is an opt-out
+	Why  string // its subject, unless the record is false
+}
+
+// NextClaim returns the first claim behind that of a host, in ring order; false: there is none.
+// Between the inputs of a step, or between steps.
+func (bk *books) NextClaim(behind string) (c Claim, ok bool) {
+	bk.hosts.Flush()
+	from := []byte{ondisk.SpaceClaim}
+	if behind != "" {
+		from = append(ondisk.ClaimKey(ring.PosOf(ring.HostKey(behind))), 0)
+	}
+	bk.Buf.Scan(from, []byte{ondisk.SpaceClaim + 1}, func(_, value []byte) bool {
+		c.Host = string(value[1:])
+		return false
+	})
+	h := bk.hosts.Find(c.Host)
+	if c.Host == "" || h == nil {
+		return c, false
+	}
+	return Claim{c.Host, h.Rec.OptOut.On, h.Rec.OptOut.Why}, true
 }
 
 // Admitted applies the reply to an Admission; Unknown means that there is none yet. Part of a step.

@@ -339,3 +339,86 @@ func TestSeedOfAFullDomain(t *testing.T) {
 	}
 	s.outcomes(map[link.Outcome]int64{link.OutcomeOutOfBudget: 1, link.OutcomeOK: 3})
 }
+
+// TestOptOutOfRecord: an opt-out in a record of another owner holds the host until the site was
+// checked, and then applies or is dropped; a withdrawal changes nothing before. All of it survives a
+// crash.
+func TestOptOutOfRecord(t *testing.T) {
+	record := func(on ...bool) []kv.Record {
+		s := newScene(t, nil)
+		for _, on := range on {
+			s.do(func(o *owner.Owner) { o.OptOut("a.example", on, "host a.example") })
+		}
+		return s.export()
+	}
+	urls := pages("a.example", 3)
+	for _, row := range []struct {
+		name          string
+		before        bool // the host has opted out before
+		record        []kv.Record
+		claims        bool
+		out           bool // the claim
+		shown, optOut bool
+	}{
+		{"opt-out, shown", false, record(true), true, true, true, true},
+		{"opt-out, not shown", false, record(true), true, true, false, false},
+		{"withdrawal, shown", true, record(true, false), true, false, true, false},
+		{"withdrawal, not shown", true, record(true, false), true, false, false, true},
+		{"the opt-out that is known", true, record(true, false, true), false, true, false, true},
+		{"no opt-out", false, record(true, false), false, false, false, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.ProveOptOuts = true })
+			if row.before {
+				s.do(func(o *owner.Owner) { o.OptOut("a.example", true, "host a.example") })
+			} else {
+				s.post(0, urls...)
+			}
+			s.do(func(o *owner.Owner) {
+				if err := o.Import(row.record); err != nil {
+					t.Fatal(err)
+				}
+			})
+			s.crash(s.now, rand.New(rand.NewPCG(1, 1)))
+			c, ok := s.owner.NextClaim("")
+			if ok != row.claims || ok && (c.Out != row.out || c.Why != "host a.example" || c.Host != "a.example") {
+				t.Fatalf("claim %+v, %v", c, ok)
+			}
+			if _, again := s.owner.NextClaim(c.Host); again {
+				t.Error("another claim")
+			}
+			if row.claims {
+				for range 60 {
+					if ready := s.wait(time.Second); len(ready.Places)+len(ready.Offers) > 0 {
+						t.Fatalf("a worker is looked for: %+v", ready)
+					}
+				}
+				if d, _ := s.owner.Host("a.example"); d.OptedOut == "" || d.OptedOutAt.IsZero() == row.before {
+					t.Errorf("host: %+v", d)
+				}
+				if !row.before {
+					for _, url := range urls {
+						if f := s.fate(url); f.State != "pending" {
+							t.Errorf("held: %+v", f)
+						}
+					}
+				}
+				s.do(func(o *owner.Owner) { o.OptOut(c.Host, c.Out == row.shown, c.Why) })
+				if _, ok := s.owner.NextClaim(""); ok {
+					t.Error("it is still to be checked")
+				}
+			}
+			s.wait(time.Minute)
+			if !row.before && row.optOut {
+				s.outcomes(map[link.Outcome]int64{link.OutcomeOptedOut: 3})
+			} else if s.post(0, urls...); !row.optOut {
+				if g := s.lease("w", "a.example", 9); len(granted(g)) != 3 {
+					t.Errorf("%v is granted", granted(g))
+				}
+			}
+			if got := len(s.owner.OptedOut(9)) > 0; got != row.optOut {
+				t.Errorf("opted out: %v", got)
+			}
+		})
+	}
+}

@@ -82,7 +82,7 @@ func (a *Agenda) JobAt(h *Host, hj *Job) int64 {
 	if at == Never || !a.jobs.Knows(js) || !js.State.Grants() || !a.domains.admitted(h, hj) {
 		return Never
 	}
-	if _, dead := a.Fate(h, hj); dead || hj.PagesLeft() <= 0 && hj.Tally.PromisedHere() == 0 || a.RequestsLeft(hj) <= 0 {
+	if _, dead := a.Fate(h, hj); dead || h.Rec.OptOut.Held() || hj.PagesLeft() <= 0 && hj.Tally.PromisedHere() == 0 || a.RequestsLeft(hj) <= 0 {
 		return Never
 	}
 	if at <= a.Now && hj.Tally.PromisedHere() == 0 && !a.jobs.Affords(js) {

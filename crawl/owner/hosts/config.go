@@ -73,6 +73,9 @@ type Config struct {
 	MaxHostBytes int64
 	// PageHosts is the maximum of unknown hosts that one page may add by its links; 0: unlimited.
 	PageHosts int
+	// ProveOptOuts holds hosts with an opt-out in records of other owners until it was checked at the
+	// site; see Owner.Claims.
+	ProveOptOuts bool
 	// OptOuts is this peer's own list; nil: empty. Owner.OptOutsChanged announces a change.
 	OptOuts OptOuts
 	// PlaceMin is the number of pending URLs below which a host is not probed (design, section 4).

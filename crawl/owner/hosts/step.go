@@ -121,7 +121,7 @@ func (s *Step) Latest() int64 {
 
 // WhyOptedOut returns the reason why nothing of a host is fetched; empty if it may be.
 func (s *Step) WhyOptedOut(h *Host) string {
-	if h.Rec.OptOut.On {
+	if h.Rec.OptOut.Out() {
 		return "the site has opted out: " + h.Rec.OptOut.Why
 	}
 	return s.Cfg.OptOuts.Host(h.Rec.Name)

@@ -152,14 +152,22 @@ func (t *Table) Collect() {
 	})
 }
 
+// index adds a host to an index or removes it.
+func (t *Table) index(key []byte, in bool, name string) {
+	if in {
+		t.Buf.Set(key, append([]byte{ondisk.Format}, name...))
+	} else {
+		t.Buf.Delete(key)
+	}
+}
+
 func (t *Table) save(h *Host) {
 	h.dirty, h.saved = false, true
 	h.Rec.Version++
 	t.Buf.Set(ondisk.HostKey(h.Pos), h.Rec.Encode())
-	if h.Rec.OptOut.On {
-		t.Buf.Set(ondisk.OptOutKey(h.Pos), append([]byte{ondisk.Format}, h.Rec.Name...))
-	} else if h.Rec.OptOut.Version > 0 {
-		t.Buf.Delete(ondisk.OptOutKey(h.Pos))
+	if o := &h.Rec.OptOut; o.Version > 0 {
+		t.index(ondisk.OptOutKey(h.Pos), o.Out(), h.Rec.Name)
+		t.index(ondisk.ClaimKey(h.Pos), o.Unproved, h.Rec.Name)
 	}
 	var work byte
 	for _, hj := range h.Jobs {

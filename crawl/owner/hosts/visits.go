@@ -184,7 +184,7 @@ const pageKnown = 3
 // another event can change that.
 func (a *Agenda) VisitsAt(h *Host, hj *Job) int64 {
 	at, js := hj.NextVisit(), hj.State
-	if at == Never || !a.jobs.Knows(js) || !js.State.Grants() || !a.domains.admitted(h, hj) || a.WhyOptedOut(h) != "" {
+	if at == Never || !a.jobs.Knows(js) || !js.State.Grants() || !a.domains.admitted(h, hj) || a.WhyOptedOut(h) != "" || h.Rec.OptOut.Held() {
 		return Never
 	}
 	if c := hj.Tally.Counters(); c.Down != link.OutcomeNone {

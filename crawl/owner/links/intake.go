@@ -260,7 +260,7 @@ func (in *Intake) TurnsAway(js *hosts.JobState, url string) string {
 	}
 	name := link.Host(url)
 	h := in.hosts.Find(name)
-	if h != nil && h.Rec.OptOut.On {
+	if h != nil && h.Rec.OptOut.Out() {
 		return in.WhyOptedOut(h)
 	}
 	if h != nil {

@@ -109,8 +109,9 @@ func (r *Host) PlacedBy(worker, why string, fresh []Measurement, now int64) bool
 	return true
 }
 
-// Merge merges another copy, and reports whether the opt-out has changed.
-func (r *Host) Merge(in *Host) (optOut bool) {
+// Merge merges another copy, and reports whether the opt-out has changed. With prove, one that
+// changes whether the site has opted out is unproved.
+func (r *Host) Merge(in *Host, prove bool) (optOut bool) {
 	if in.Epoch.After(r.Epoch) {
 		r.Epoch = in.Epoch
 	}
@@ -135,7 +136,9 @@ func (r *Host) Merge(in *Host) (optOut bool) {
 	}
 	r.Secure, r.rest = r.Secure || in.Secure, max(r.rest, in.rest)
 	if optOut = in.OptOut.after(&r.OptOut); optOut {
+		before := r.OptOut.Out()
 		r.OptOut = in.OptOut
+		r.OptOut.Unproved = prove && in.OptOut.On != before
 	}
 	return optOut
 }
@@ -184,8 +187,17 @@ type OptOut struct {
 	Version uint64 // 0: never set
 	On      bool   // the host has opted out
 	At      int64  // Unix ms
-	Why     string // reason, for display
+	Why     string // reason, for display; the subject if a site has opted out
+	// Unproved: another owner claims the change to On, and the site was not checked yet. Until then
+	// the site has opted out as before.
+	Unproved bool
 }
+
+// Out reports whether the site has opted out.
+func (r *OptOut) Out() bool { return r.On != r.Unproved }
+
+// Held reports whether nothing is fetched of the host until its opt-out was checked at the site.
+func (r *OptOut) Held() bool { return r.On && r.Unproved }
 
 // Validators counts visits with a validator, to learn whether the host's validators can be
 // believed. Of two copies the one with more visits wins.

@@ -24,19 +24,20 @@ import (
 //	'c' JOB                         counters of the job on this peer
 //	't'                             counters of this peer
 //	'x' POS                         the host has opted out by its record; its name (derived)
+//	'y' POS                         an opt-out of the host, or its withdrawal, is unproved; its name (derived)
 //	'v' due4 POS                    when the first visit of a host is due (derived)
 //	'w' POS                         the host has pending URLs or an outbox (derived; read at start and after eviction); for an evicted host that waits, until when, see package hosts
 //
 // Values begin with [Format]. Under a host those of 'a', 'j', 'o' and 'r', and those of 'b',
 // 'c' and 't', are messages of package record after it; those of URLs ('d', 'p', 'u') and sources
-// ('s') and the derived ones ('w', 'x') are values in sequence. See
+// ('s') and the derived ones ('w', 'x', 'y') are values in sequence. See
 // docs/decisions/27-records-as-messages.md.
 //
 // Everything under 'h' is handed off with the host and is replicated, see [Copied]: all of it is
 // written by Store.Update, and a host is removed by one DeleteRange. Only 'v' is not, since the
-// entries have the due times. The rest is local and must not be copied: 'c', 't', 'v', 'w' and 'x'
-// are derived from the hosts, 'b' is shared with the job's owner only, and 'f' holds observations
-// of this peer.
+// entries have the due times. The rest is local and must not be copied: 'c', 't', 'v', 'w', 'x' and
+// 'y' are derived from the hosts, 'b' is shared with the job's owner only, and 'f' holds
+// observations of this peer.
 const (
 	SpaceHost   = 'h'
 	SpaceBudget = 'b'
@@ -44,6 +45,7 @@ const (
 	SpaceTotals = 't'
 	SpaceWork   = 'w'
 	SpaceOptOut = 'x'
+	SpaceClaim  = 'y'
 	SpaceVisit  = 'v'
 	SpaceTrust  = 'p'
 
@@ -123,6 +125,9 @@ func TrustKey(worker string) []byte { return append([]byte{SpaceTrust}, worker..
 
 // WorkKey returns the key of a host in the index of hosts with work.
 func WorkKey(pos ring.Pos) []byte { return append([]byte{SpaceWork}, pos[:]...) }
+
+// ClaimKey returns the key of a host in the index of hosts with an unproved opt-out or withdrawal.
+func ClaimKey(pos ring.Pos) []byte { return append([]byte{SpaceClaim}, pos[:]...) }
 
 // OptOutKey returns the key of a host in the index of hosts that have opted out.
 func OptOutKey(pos ring.Pos) []byte { return append([]byte{SpaceOptOut}, pos[:]...) }

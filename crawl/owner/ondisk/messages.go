@@ -98,7 +98,7 @@ func (r *Host) Encode() []byte {
 		Fails: r.Fails, FailOutcome: uint32(r.FailOutcome), Addrs: r.Addrs,
 		Placed: []byte(r.Placed), PlacedAtMs: max(r.PlacedAt, 0), PlacedWhy: []byte(r.PlacedWhy),
 		FetchBaseMs: r.fetchBase, SlowRuns: r.slowRuns, Seq: r.Seq, Outbox: r.Outbox, Secure: r.Secure,
-		OptOutVersion: r.OptOut.Version, OptOut: r.OptOut.On, OptOutAtMs: max(r.OptOut.At, 0), OptOutWhy: []byte(r.OptOut.Why),
+		OptOutVersion: r.OptOut.Version, OptOut: r.OptOut.On, OptOutAtMs: max(r.OptOut.At, 0), OptOutWhy: []byte(r.OptOut.Why), OptOutUnproved: r.OptOut.Unproved,
 		Conditional: r.Validators.Used, Checked: r.Validators.Checked, Lied: r.Validators.Lied,
 	}
 	if r.Signals != [signals]Precision{} {
@@ -133,7 +133,7 @@ func DecodeHost(b []byte) (Host, error) {
 		Fails: m.GetFails(), FailOutcome: d.outcome(m.GetFailOutcome()), Addrs: m.GetAddrs(),
 		Placed: d.str(m.GetPlaced(), wire.MaxPeer), PlacedAt: d.time(m.GetPlacedAtMs()), PlacedWhy: d.str(m.GetPlacedWhy(), maxReason),
 		fetchBase: m.GetFetchBaseMs(), slowRuns: m.GetSlowRuns(), Seq: m.GetSeq(), Outbox: m.GetOutbox(), Secure: m.GetSecure(),
-		OptOut:     OptOut{Version: m.GetOptOutVersion(), On: m.GetOptOut(), At: d.time(m.GetOptOutAtMs()), Why: d.str(m.GetOptOutWhy(), maxReason)},
+		OptOut:     OptOut{Version: m.GetOptOutVersion(), On: m.GetOptOut(), At: d.time(m.GetOptOutAtMs()), Why: d.str(m.GetOptOutWhy(), maxReason), Unproved: m.GetOptOutUnproved()},
 		Validators: Validators{Used: d.total(m.GetConditional()), Checked: d.total(m.GetChecked()), Lied: d.total(m.GetLied())},
 		rest:       rest,
 	}

@@ -54,10 +54,11 @@ type Host struct {
 	OptOut         bool                   `protobuf:"varint,22,opt,name=opt_out,json=optOut,proto3" json:"opt_out,omitempty"`
 	OptOutAtMs     int64                  `protobuf:"varint,23,opt,name=opt_out_at_ms,json=optOutAtMs,proto3" json:"opt_out_at_ms,omitempty"`
 	OptOutWhy      []byte                 `protobuf:"bytes,24,opt,name=opt_out_why,json=optOutWhy,proto3" json:"opt_out_why,omitempty"`
-	Conditional    uint64                 `protobuf:"varint,25,opt,name=conditional,proto3" json:"conditional,omitempty"` // visits with a validator, including those that checked it
-	Checked        uint64                 `protobuf:"varint,26,opt,name=checked,proto3" json:"checked,omitempty"`         // validators that were compared with the body
-	Lied           uint64                 `protobuf:"varint,27,opt,name=lied,proto3" json:"lied,omitempty"`               // of them, those equal though the content had changed
-	Signals        []uint32               `protobuf:"varint,28,rep,packed,name=signals,proto3" json:"signals,omitempty"`  // by ondisk.Signal: signals that were right, and those that were wrong
+	Conditional    uint64                 `protobuf:"varint,25,opt,name=conditional,proto3" json:"conditional,omitempty"`                               // visits with a validator, including those that checked it
+	Checked        uint64                 `protobuf:"varint,26,opt,name=checked,proto3" json:"checked,omitempty"`                                       // validators that were compared with the body
+	Lied           uint64                 `protobuf:"varint,27,opt,name=lied,proto3" json:"lied,omitempty"`                                             // of them, those equal though the content had changed
+	Signals        []uint32               `protobuf:"varint,28,rep,packed,name=signals,proto3" json:"signals,omitempty"`                                // by ondisk.Signal: signals that were right, and those that were wrong
+	OptOutUnproved bool                   `protobuf:"varint,29,opt,name=opt_out_unproved,json=optOutUnproved,proto3" json:"opt_out_unproved,omitempty"` // claimed by the record of another owner, and not checked at the site yet
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -286,6 +287,13 @@ func (x *Host) GetSignals() []uint32 {
 		return x.Signals
 	}
 	return nil
+}
+
+func (x *Host) GetOptOutUnproved() bool {
+	if x != nil {
+		return x.OptOutUnproved
+	}
+	return false
 }
 
 // Measurement is the RTT of one candidate to a site.
@@ -916,7 +924,7 @@ var File_record_proto protoreflect.FileDescriptor
 
 const file_record_proto_rawDesc = "" +
 	"\n" +
-	"\frecord.proto\x12\x0eapoidea.record\"\xdb\x06\n" +
+	"\frecord.proto\x12\x0eapoidea.record\"\x85\a\n" +
 	"\x04Host\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\fR\x04name\x12#\n" +
 	"\repoch_counter\x18\x02 \x01(\x04R\fepochCounter\x12\x1d\n" +
@@ -950,7 +958,8 @@ const file_record_proto_rawDesc = "" +
 	"\vconditional\x18\x19 \x01(\x04R\vconditional\x12\x18\n" +
 	"\achecked\x18\x1a \x01(\x04R\achecked\x12\x12\n" +
 	"\x04lied\x18\x1b \x01(\x04R\x04lied\x12\x1c\n" +
-	"\asignals\x18\x1c \x03(\rB\x02\x10\x01R\asignals\"N\n" +
+	"\asignals\x18\x1c \x03(\rB\x02\x10\x01R\asignals\x12(\n" +
+	"\x10opt_out_unproved\x18\x1d \x01(\bR\x0eoptOutUnproved\"N\n" +
 	"\vMeasurement\x12\x12\n" +
 	"\x04peer\x18\x01 \x01(\fR\x04peer\x12\x15\n" +
 	"\x06rtt_us\x18\x02 \x01(\x03R\x05rttUs\x12\x14\n" +

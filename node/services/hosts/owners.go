@@ -170,6 +170,12 @@ func (w *Owners) OptOut(ctx context.Context, host string, out bool, by string) (
 	return did, nil
 }
 
+// NextClaim returns the first opt-out behind a host that is to be checked; false: there is none.
+func (w *Owners) NextClaim(ctx context.Context, behind string) (c owner.Claim, ok bool, err error) {
+	err = w.Look(ctx, func(o *owner.Owner) { c, ok = o.NextClaim(behind) })
+	return c, ok, err
+}
+
 // Taken returns the counts of input accepted from other peers by job, for commands that wait for an
 // idle ring. It is called in a step, see Look.
 func (w *Owners) Taken() map[string]uint64 { return w.taken.report() }

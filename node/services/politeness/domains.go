@@ -52,6 +52,8 @@ type DomainsDeps struct {
 	Router  *rpc.Router // finds the owners of domains
 	// Settled reports whether a key is synced.
 	Settled func(key ring.Key) bool
+	// ProveOptOuts requires a check of the site for opt-outs in records of other owners.
+	ProveOptOuts bool
 	// Prove verifies the proof of a site; Spread notifies the owners of hosts, and returns false above
 	// its limit.
 	Prove  func(ctx context.Context, s optout.Subject, a optout.Action) error
@@ -75,6 +77,7 @@ func NewDomains(d DomainsDeps) (*Domains, error) {
 	if err != nil {
 		return nil, err
 	}
+	state.ProveOptOuts = d.ProveOptOuts
 	return &Domains{Serial: loop.NewSerial(), State: state, deps: d, inquiries: make(inquiries, admissionWaiting)}, nil
 }
 
@@ -193,6 +196,31 @@ func (d *Domains) optOut(ctx context.Context, s optout.Subject, a optout.Action)
 	return changed, nil
 }
 
+// checkClaim checks an opt-out in a record of another owner at the site, and stores the result.
+func (d *Domains) checkClaim(ctx context.Context) error {
+	c, err := loop.Get(ctx, d.Serial, d.State.NextClaim)
+	if err != nil || c == nil || d.serves(domain.Of(c.Domain)) != nil {
+		return err
+	}
+	subject := optout.Subject{Kind: optout.KindDomain, Name: c.Domain}
+	shown := d.deps.Prove(ctx, subject, actionOf(c.On))
+	if !final(shown) {
+		return nil // it is a claim again when a host is asked for
+	}
+	if shown == nil {
+		_, err = d.optOut(ctx, subject, actionOf(c.On))
+		return err
+	}
+	wait, err := loop.Get(ctx, d.Serial, func() (func() error, error) {
+		_, wait, err := d.State.SetOptOut(time.Now(), c.Domain, !c.On)
+		return wait, err
+	})
+	if err != nil {
+		return err
+	}
+	return wait()
+}
+
 // hostsOf returns the hosts below a domain that were admitted to any job, and the two that need no
 // admission. On the loop.
 func (d *Domains) hostsOf(name string) (list []string, err error) {
@@ -262,7 +290,7 @@ func (d *Domains) OptedOut(ctx context.Context, most int) (names []string, err e
 	return loop.Get(ctx, d.Serial, func() ([]string, error) {
 		names := []string{}
 		err := d.State.OptOuts(func(o *domain.OptOut) bool {
-			if o.On {
+			if o.Out() {
 				names = append(names, o.Domain)
 			}
 			return len(names) < most

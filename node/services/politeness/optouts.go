@@ -13,10 +13,12 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/net/netutil"
+	"golang.org/x/time/rate"
 
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/optout"
+	"github.com/apoidea/apoidea/crawl/owner"
 	crawlwire "github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
@@ -42,6 +44,10 @@ const (
 	spreadsKept   = 1024
 	// optOutAgain is the delay before rejected subjects of a list are announced again.
 	optOutAgain = time.Minute
+	// claimEvery is the interval of checks of opt-outs in records of other owners, which leaves two
+	// thirds of proofsPerMinute to others; claimAgain is the time between two for a host.
+	claimEvery = 3 * time.Second
+	claimAgain = 10 * time.Minute
 	// formConns bounds the connections to the form.
 	formConns = 64
 )
@@ -304,6 +310,53 @@ type Hosts interface {
 	// OptOut records an opt-out of a host or its withdrawal, and returns when that is on disk, here
 	// and at the required replicas.
 	OptOut(ctx context.Context, host string, out bool, by string) (changed bool, err error)
+}
+
+// ClaimedHosts is Hosts with opt-outs in records of other owners.
+type ClaimedHosts interface {
+	Hosts
+	// NextClaim returns the first opt-out behind a host that is to be checked; false: there is none.
+	NextClaim(ctx context.Context, behind string) (c owner.Claim, ok bool, err error)
+}
+
+// RunClaims checks opt-outs and withdrawals in records of other owners at the sites, until ctx ends.
+func (o *OptOuts) RunClaims(ctx context.Context, hosts ClaimedHosts, domains *Domains) error {
+	if !o.deps.Demand {
+		return nil
+	}
+	again, behind := loop.NewPaces(rate.Every(claimAgain), 1, loop.MaxPeers), ""
+	for loop.Sleep(ctx, claimEvery) == nil {
+		c, ok, err := hosts.NextClaim(ctx, behind)
+		if behind = c.Host; err == nil && ok && again.Allow(time.Now(), c.Host, 1) && hosts.Serves(c.Host) == nil {
+			if shown := o.shown(ctx, &c); final(shown) {
+				_, err = hosts.OptOut(ctx, c.Host, c.Out == (shown == nil), c.Why)
+			}
+		}
+		if err = errors.Join(err, domains.checkClaim(ctx)); err != nil && ctx.Err() == nil {
+			o.deps.Log.Debug("checking opt-outs in records failed", "err", err)
+		}
+	}
+	return nil
+}
+
+// shown checks a claim: at its subject, or if that does not cover the host, at host and domain.
+func (o *OptOuts) shown(ctx context.Context, c *owner.Claim) error {
+	a := actionOf(c.Out)
+	s, _, _, err := decodeHostOptOut(&wire.OptOut{Subject: c.Why, Action: string(a), Host: c.Host})
+	if err == nil {
+		return o.Prove(ctx, s, a)
+	}
+	if err = o.Prove(ctx, optout.Subject{Kind: optout.KindHost, Name: c.Host}, a); !final(err) || err == nil {
+		return err
+	}
+	return o.Prove(ctx, optout.Subject{Kind: optout.KindDomain, Name: domain.Of(c.Host)}, a)
+}
+
+func actionOf(out bool) optout.Action {
+	if out {
+		return optout.Out
+	}
+	return optout.Back
 }
 
 // provedCallers authorizes the reports of a domain's opt-out: in the public profile the site itself

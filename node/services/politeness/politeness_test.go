@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -32,6 +33,8 @@ import (
 	"github.com/apoidea/apoidea/node/services/rpc/rpctest"
 	"github.com/apoidea/apoidea/node/services/wire"
 	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
+	"github.com/apoidea/apoidea/storage/kv/kvtest"
 	"github.com/apoidea/apoidea/storage/storagetest"
 )
 
@@ -491,5 +494,140 @@ func TestProver(t *testing.T) {
 	shown = optout.Token(s, optout.Out)
 	if p.Forget(); p.Check(t.Context(), s, optout.Out) != nil || looks != 3 {
 		t.Errorf("not proved after %d looks", looks)
+	}
+}
+
+// claimedHosts has one claim, until an opt-out ends it.
+type claimedHosts struct {
+	someHosts
+	claim owner.Claim
+	ended *bool
+}
+
+func (h claimedHosts) NextClaim(context.Context, string) (owner.Claim, bool, error) {
+	return h.claim, !*h.ended, nil
+}
+
+func (h claimedHosts) OptOut(ctx context.Context, host string, out bool, by string) (bool, error) {
+	*h.ended = true
+	return h.someHosts.OptOut(ctx, host, out, by)
+}
+
+// TestClaims: an opt-out or withdrawal in a record of another owner is checked at the site, and
+// applies if the site shows it; while the site does not answer it stays a claim, and the site is
+// asked every ten minutes.
+func TestClaims(t *testing.T) {
+	host := optout.Subject{Kind: optout.KindHost, Name: "a.example"}
+	whole := optout.Subject{Kind: optout.KindDomain, Name: "a.example"}
+	for _, row := range []struct {
+		name       string
+		claim      owner.Claim
+		shown      string // by the site; empty: it does not answer
+		ended, out bool
+	}{
+		{"opt-out, shown", owner.Claim{Out: true, Why: "host a.example"}, optout.Token(host, optout.Out), true, true},
+		{"opt-out of the domain, shown", owner.Claim{Out: true, Why: "domain a.example"}, optout.Token(whole, optout.Out), true, true},
+		{"opt-out with another reason, shown", owner.Claim{Out: true, Why: "with the whole domain"}, optout.Token(whole, optout.Out), true, true},
+		{"opt-out of another site", owner.Claim{Out: true, Why: "host b.example"}, optout.Token(optout.Subject{Kind: optout.KindHost, Name: "b.example"}, optout.Out), true, false},
+		{"opt-out, not shown", owner.Claim{Out: true, Why: "host a.example"}, "-", true, false},
+		{"withdrawal, shown", owner.Claim{Why: "host a.example"}, optout.Token(host, optout.Back), true, false},
+		{"withdrawal, not shown", owner.Claim{Why: "host a.example"}, "-", true, true},
+		{"no answer", owner.Claim{Out: true, Why: "host a.example"}, "", false, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			looks := 0
+			prover := NewProver(func(context.Context, *fetch.Request) (*fetch.Response, error) {
+				looks++
+				if row.shown == "" {
+					return nil, errors.New("the site does not answer")
+				}
+				return &fetch.Response{Status: http.StatusOK, Body: []byte(row.shown)}, nil
+			}, "127.0.0.1:1")
+			prover.TXT = func(context.Context, string) ([]string, error) { return nil, &net.DNSError{IsNotFound: true} }
+			opt := NewOptOuts(OptOutsDeps{Log: quiet, Demand: true, Prover: prover})
+			row.claim.Host = "a.example"
+			hosts := claimedHosts{someHosts{make(map[string]string)}, row.claim, new(bool)}
+			synctest.Test(t, func(t *testing.T) {
+				a, _ := pair(nil)
+				domains, err := NewDomains(DomainsDeps{Records: make(kvtest.Map), Router: a, Prove: opt.Prove, Log: quiet})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				running.Go(func() { _ = domains.Run(ctx) })
+				running.Go(func() { _ = opt.RunClaims(ctx, hosts, domains) })
+				time.Sleep(19 * time.Minute)
+				cancel()
+				running.Wait()
+			})
+			if *hosts.ended != row.ended || (hosts.out["a.example"] != "") != row.out {
+				t.Errorf("ended: %v, opted out: %v", *hosts.ended, hosts.out)
+			}
+			if !row.ended && looks != 4 { // by https and by http, twice
+				t.Errorf("%d requests to the site", looks)
+			}
+		})
+	}
+}
+
+// TestDomainClaims: the owner of a domain checks an opt-out in a record of another owner at the
+// site, once a host below is asked for.
+func TestDomainClaims(t *testing.T) {
+	for _, shown := range []error{nil, errors.New("the line is not there"), errors.Join(errSilent)} {
+		a, _ := pair(nil)
+		from, spread := storagetest.New(t).Keyspace(storage.KeyspaceDomains), 0
+		other, err := domain.New(from, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := other.SetOptOut(time.Now(), "a.example", true); err != nil {
+			t.Fatal(err)
+		}
+		var records []kv.Record
+		if err := from.Scan(nil, nil, func(k, v []byte) bool {
+			records = append(records, kv.Record{Key: slices.Clone(k), Value: slices.Clone(v)})
+			return true
+		}); err != nil {
+			t.Fatal(err)
+		}
+		d, err := NewDomains(DomainsDeps{
+			Records: storagetest.New(t).Keyspace(storage.KeyspaceDomains), Router: a, ProveOptOuts: true, Settled: func(ring.Key) bool { return true },
+			Prove: func(context.Context, optout.Subject, optout.Action) error { return shown }, Log: quiet,
+			Spread: func(optout.Subject, optout.Action, []string, bool) bool { spread++; return true },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = d.Run(ctx) })
+		verdict := func() (v []domain.Verdict) {
+			if err := d.Do(ctx, func() { v, _, err = d.State.Admit(job.ID{1}, []string{"b.a.example"}) }); err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		if _, err := d.State.Import(records); err != nil {
+			t.Fatal(err)
+		}
+		if v := verdict(); v[0] != domain.Unknown {
+			t.Errorf("before the check: %v", v)
+		}
+		if err := d.checkClaim(ctx); err != nil {
+			t.Error(err)
+		}
+		want := domain.OptedOut
+		switch {
+		case errors.Is(shown, errSilent):
+			want = domain.Unknown
+		case shown != nil:
+			want = domain.Admitted
+		}
+		if v := verdict(); v[0] != want || spread != map[bool]int{true: 1}[shown == nil] {
+			t.Errorf("%v: verdict %v, want %v; spread %d times", shown, v, want, spread)
+		}
+		cancel()
+		running.Wait()
 	}
 }

@@ -35,6 +35,14 @@ const (
 // errTooManyProofs is independent of the site: the caller keeps the opt-out and retries.
 var errTooManyProofs = rpc.Busy("too many proof checks in this minute, retry later")
 
+// errSilent is returned for a site, or its name server, that did not answer.
+var errSilent = errors.New("no answer, it may show the proof later")
+
+// final reports whether a check has a result: the site shows the proof, or answers without it.
+func final(err error) bool {
+	return err == nil || rpc.Refused(unproved(err)) && !errors.Is(err, errSilent)
+}
+
 // unproved returns the reply to an opt-out without a proof: rejected if the site was checked and
 // shows none, busy if it could not be checked.
 func unproved(err error) error {
@@ -144,9 +152,11 @@ func (p *Prover) store(key string, f found) {
 // look reads the site's file, and then its TXT records.
 func (p *Prover) look(ctx context.Context, s optout.Subject, a optout.Action) error {
 	var errs []error
+	silent := true
 	for _, scheme := range []string{"https", "http"} {
 		url := scheme + "://" + s.Name + optout.WellKnown
-		text, err := p.read(ctx, url)
+		text, answered, err := p.read(ctx, url)
+		silent = silent && !answered
 		if err == nil && optout.Shows(text, s, a) {
 			return nil
 		}
@@ -159,6 +169,9 @@ func (p *Prover) look(ctx context.Context, s optout.Subject, a optout.Action) er
 	if err == nil && optout.Shows(strings.Join(records[:min(len(records), optout.MaxTXT)], "\n"), s, a) {
 		return nil
 	}
+	if e, ok := errors.AsType[*net.DNSError](err); silent || ok && !e.IsNotFound {
+		errs = append(errs, errSilent)
+	}
 	if err == nil {
 		err = errors.New("no matching record")
 	}
@@ -166,14 +179,14 @@ func (p *Prover) look(ctx context.Context, s optout.Subject, a optout.Action) er
 	return fmt.Errorf("%s does not show %q: %w", s, optout.Token(s, a), errors.Join(errs...))
 }
 
-func (p *Prover) read(ctx context.Context, url string) (string, error) {
+func (p *Prover) read(ctx context.Context, url string) (text string, answered bool, err error) {
 	resp, err := p.get(ctx, &fetch.Request{URL: url, Accept: "text/plain,*/*;q=0.1", MaxBytes: optout.MaxProof, Cut: true})
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	defer resp.Release()
 	if resp.Status != http.StatusOK {
-		return "", fmt.Errorf("status %d", resp.Status)
+		return "", resp.Status < http.StatusInternalServerError, fmt.Errorf("status %d", resp.Status)
 	}
-	return string(resp.Body), nil
+	return string(resp.Body), true, nil
 }
