@@ -128,7 +128,9 @@ func (n *Node) startAbove(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return n.afterReady(ctx, n.placer.Run) })
 	g.Go(func() error { return n.afterReady(ctx, n.wishes.Run) })
 	g.Go(func() error {
-		return n.afterReady(ctx, func(ctx context.Context) error { return n.wishes.RunClaims(ctx, n.owners, n.domains) })
+		return n.afterReady(ctx, func(ctx context.Context) error {
+			return n.wishes.RunClaims(ctx, n.owners, n.owners.NextClaim, n.domains)
+		})
 	})
 	if n.form != nil {
 		g.Go(func() error {

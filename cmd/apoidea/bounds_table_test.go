@@ -61,7 +61,7 @@ var bounds = []bound{
 	{what: "robots.txt files that a worker retains after the lease", format: "%s", at: "crawl/worker/visits mostIdle", then: "other files are requested again with the next lease"},
 	{what: "parsed robots.txt rules", format: "%s", at: "crawl/worker/visits mostRules", then: "rules are parsed again"},
 	{what: "unreachable robots.txt", format: "%s", at: "crawl/robots GiveUp", then: "the host is not crawled until then; afterwards the last known file applies"},
-	{what: "checks of sites for opt-outs in records of other owners", format: "one per %s, and per host one in %s", at: "node/services/politeness claimEvery claimAgain", then: "the host is held until its check"},
+	{what: "checks of sites for opt-outs in records of other owners", format: "one per %s, and per host one in %s seconds", at: "node/services/politeness claimEvery claimAgainSeconds", then: "the host is held until its check"},
 	{what: "an opt-out list", format: "%s, %s rules", at: "crawl/optout MaxList maxRules", then: "the list is rejected; the last valid one stays in force"},
 
 	{part: "Sites: responses"},

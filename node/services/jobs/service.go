@@ -38,10 +38,8 @@ const (
 )
 
 // Every caller, and every key that signs jobs, may post postsAtOnce jobs and then one every
-// postEvery, with postBytes of specs and then postBytesMinute. More than posterJobs unfinished jobs
-// of a key, or posterBytes of their specs, are not stored. Each peer applies these limits to the
-// jobs that it owns. A researcher with hundreds of jobs a day stays below: 10,000 seeds take 0.5
-// MiB.
+// postEvery, with postBytes of specs and then postBytesMinute (10,000 seeds take 0.5 MiB). Of a key
+// posterJobs unfinished jobs, with posterBytes of specs, are stored. Each owner of jobs counts its own.
 const (
 	postsAtOnce     = 32
 	postEvery       = 3 * time.Second
@@ -294,11 +292,8 @@ func (s *Service) room(from peer.ID, member bool, spec *job.Spec, known job.Stan
 		}
 	}
 	for _, key := range keys {
-		if s.posts.Of(key).TokensAt(now) < 1 {
-			return rpc.Busy(fmt.Sprintf("job: rate limit of posts for a caller or key (%d, then one every %v); retry later", postsAtOnce, postEvery))
-		}
-		if s.sizes.Of(key).TokensAt(now) < float64(size) {
-			return rpc.Busy(fmt.Sprintf("job: rate limit of bytes of specs for a caller or key (%d, then %d a minute); retry later, or post fewer seeds", postBytes, postBytesMinute))
+		if s.posts.Of(key).TokensAt(now) < 1 || s.sizes.Of(key).TokensAt(now) < float64(size) {
+			return rpc.Busy(fmt.Sprintf("job: rate limit of posts for a caller or key (%d, then one every %v; bytes: %d, then %d a minute); retry later", postsAtOnce, postEvery, postBytes, postBytesMinute))
 		}
 	}
 	if !member {

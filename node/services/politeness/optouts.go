@@ -13,7 +13,6 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/net/netutil"
-	"golang.org/x/time/rate"
 
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/link"
@@ -45,9 +44,9 @@ const (
 	// optOutAgain is the delay before rejected subjects of a list are announced again.
 	optOutAgain = time.Minute
 	// claimEvery is the interval of checks of opt-outs in records of other owners, which leaves two
-	// thirds of proofsPerMinute to others; claimAgain is the time between two for a host.
-	claimEvery = 3 * time.Second
-	claimAgain = 10 * time.Minute
+	// thirds of proofsPerMinute to others; claimAgainSeconds is the time between two for a host.
+	claimEvery        = 3 * time.Second
+	claimAgainSeconds = 600
 	// formConns bounds the connections to the form.
 	formConns = 64
 )
@@ -312,21 +311,15 @@ type Hosts interface {
 	OptOut(ctx context.Context, host string, out bool, by string) (changed bool, err error)
 }
 
-// ClaimedHosts is Hosts with opt-outs in records of other owners.
-type ClaimedHosts interface {
-	Hosts
-	// NextClaim returns the first opt-out behind a host that is to be checked; false: there is none.
-	NextClaim(ctx context.Context, behind string) (c owner.Claim, ok bool, err error)
-}
-
 // RunClaims checks opt-outs and withdrawals in records of other owners at the sites, until ctx ends.
-func (o *OptOuts) RunClaims(ctx context.Context, hosts ClaimedHosts, domains *Domains) error {
+// Next returns the first of a host behind another; false: there is none.
+func (o *OptOuts) RunClaims(ctx context.Context, hosts Hosts, next func(ctx context.Context, behind string) (owner.Claim, bool, error), domains *Domains) error {
 	if !o.deps.Demand {
 		return nil
 	}
-	again, behind := loop.NewPaces(rate.Every(claimAgain), 1, loop.MaxPeers), ""
+	again, behind := loop.NewPaces(1.0/claimAgainSeconds, 1, loop.MaxPeers), ""
 	for loop.Sleep(ctx, claimEvery) == nil {
-		c, ok, err := hosts.NextClaim(ctx, behind)
+		c, ok, err := next(ctx, behind)
 		if behind = c.Host; err == nil && ok && again.Allow(time.Now(), c.Host, 1) && hosts.Serves(c.Host) == nil {
 			if shown := o.shown(ctx, &c); final(shown) {
 				_, err = hosts.OptOut(ctx, c.Host, c.Out == (shown == nil), c.Why)

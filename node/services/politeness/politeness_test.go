@@ -556,7 +556,7 @@ func TestClaims(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				var running sync.WaitGroup
 				running.Go(func() { _ = domains.Run(ctx) })
-				running.Go(func() { _ = opt.RunClaims(ctx, hosts, domains) })
+				running.Go(func() { _ = opt.RunClaims(ctx, hosts, hosts.NextClaim, domains) })
 				time.Sleep(19 * time.Minute)
 				cancel()
 				running.Wait()
