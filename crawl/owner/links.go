@@ -159,7 +159,8 @@ func enter(t *hosts.Table, s *hosts.Session, name string, epoch *wire.Epoch, by 
 
 // reportsOf reports whether a worker may report outcomes of a host: it has the host, or its
 // certificate shows that it had it, under this owner or an earlier one. The end of a lease ends
-// requests, not reports. Of a worker that has lost a check, only reports under its present lease count.
+// requests, not reports. Of a worker that has lost a check, only reports under its present lease
+// count.
 func reportsOf(t *hosts.Table, s *hosts.Session, e *entry, name string, by *wire.Certificate) bool {
 	epoch := ondisk.Epoch{Counter: by.GetEpoch().GetCounter(), Peer: string(by.GetEpoch().GetPeer())}
 	return s.Peer == t.Cfg.Self || e.held || t.Worker(s.Peer).Lost == 0 && t.Cfg.HasCertificate(name, s.Peer, epoch, by.GetSignature())

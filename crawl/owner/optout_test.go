@@ -341,8 +341,8 @@ func TestSeedOfAFullDomain(t *testing.T) {
 }
 
 // TestOptOutOfRecord: an opt-out in a record of another owner holds the host until the site was
-// checked, and then applies or is dropped; a withdrawal changes nothing before. All of it survives a
-// crash.
+// checked, and then applies or is dropped; a withdrawal changes nothing before. A crash changes
+// nothing of that.
 func TestOptOutOfRecord(t *testing.T) {
 	record := func(on ...bool) []kv.Record {
 		s := newScene(t, nil)

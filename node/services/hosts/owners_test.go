@@ -259,8 +259,9 @@ func (r rejections) Rejected(_ peer.ID, request string, why error) {
 	}
 }
 
-// TestLinksOfMembers: a member that sends links at a high rate, to one host or to made-up ones, gets
-// busy for those above its limits; they are counted, and accepted later. Others are not affected.
+// TestLinksOfMembers: a member that sends links at a high rate, to one host or to made-up ones,
+// gets busy for those above its limits; they are counted, and accepted later. Others are not
+// affected.
 func TestLinksOfMembers(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		w := start(t, "self")

@@ -39,7 +39,8 @@ const (
 
 // Every caller, and every key that signs jobs, may post postsAtOnce jobs and then one every
 // postEvery, with postBytes of specs and then postBytesMinute (10,000 seeds take 0.5 MiB). Of a key
-// posterJobs unfinished jobs, with posterBytes of specs, are stored. Each owner of jobs counts its own.
+// posterJobs unfinished jobs, with posterBytes of specs, are stored. Each owner of jobs counts its
+// own.
 const (
 	postsAtOnce     = 32
 	postEvery       = 3 * time.Second

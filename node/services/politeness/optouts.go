@@ -311,8 +311,8 @@ type Hosts interface {
 	OptOut(ctx context.Context, host string, out bool, by string) (changed bool, err error)
 }
 
-// RunClaims checks opt-outs and withdrawals in records of other owners at the sites, until ctx ends.
-// Next returns the first of a host behind another; false: there is none.
+// RunClaims checks opt-outs and withdrawals in records of other owners at the sites, until ctx
+// ends. Next returns the first of a host behind another; false: there is none.
 func (o *OptOuts) RunClaims(ctx context.Context, hosts Hosts, next func(ctx context.Context, behind string) (owner.Claim, bool, error), domains *Domains) error {
 	if !o.deps.Demand {
 		return nil
