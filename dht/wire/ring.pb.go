@@ -243,6 +243,266 @@ func (x *Peer) GetRole() Role {
 	return Role_ROLE_MEMBER
 }
 
+// Certificate of a ring by invitation: its issuer, the founder or the subject of the certificate before it, admits subject as a member.
+type Certificate struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Subject       []byte                 `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`     // peer ID
+	Issued        int64                  `protobuf:"varint,2,opt,name=issued,proto3" json:"issued,omitempty"`      // Unix time in s
+	Expires       int64                  `protobuf:"varint,3,opt,name=expires,proto3" json:"expires,omitempty"`    // Unix time in s
+	Signature     []byte                 `protobuf:"bytes,4,opt,name=signature,proto3" json:"signature,omitempty"` // by the issuer's key, see package dht/admission
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Certificate) Reset() {
+	*x = Certificate{}
+	mi := &file_ring_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Certificate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Certificate) ProtoMessage() {}
+
+func (x *Certificate) ProtoReflect() protoreflect.Message {
+	mi := &file_ring_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
+func (*Certificate) Descriptor() ([]byte, []int) {
+	return file_ring_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Certificate) GetSubject() []byte {
+	if x != nil {
+		return x.Subject
+	}
+	return nil
+}
+
+func (x *Certificate) GetIssued() int64 {
+	if x != nil {
+		return x.Issued
+	}
+	return 0
+}
+
+func (x *Certificate) GetExpires() int64 {
+	if x != nil {
+		return x.Expires
+	}
+	return 0
+}
+
+func (x *Certificate) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
+// Admission is the charter of the sender's ring, and its certificates.
+type Admission struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Founder       []byte                 `protobuf:"bytes,1,opt,name=founder,proto3" json:"founder,omitempty"` // peer ID; empty: an open ring
+	Chain         []*Certificate         `protobuf:"bytes,2,rep,name=chain,proto3" json:"chain,omitempty"`     // from the founder's to the sender's own; empty: none, or the founder
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Admission) Reset() {
+	*x = Admission{}
+	mi := &file_ring_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Admission) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Admission) ProtoMessage() {}
+
+func (x *Admission) ProtoReflect() protoreflect.Message {
+	mi := &file_ring_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Admission.ProtoReflect.Descriptor instead.
+func (*Admission) Descriptor() ([]byte, []int) {
+	return file_ring_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Admission) GetFounder() []byte {
+	if x != nil {
+		return x.Founder
+	}
+	return nil
+}
+
+func (x *Admission) GetChain() []*Certificate {
+	if x != nil {
+		return x.Chain
+	}
+	return nil
+}
+
+// Revocation ends all chains in which subject was admitted by an issuer below the peer that revokes, and issued before a time.
+type Revocation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Subject       []byte                 `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`     // peer ID
+	By            []byte                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`               // peer ID
+	At            int64                  `protobuf:"varint,3,opt,name=at,proto3" json:"at,omitempty"`              // Unix time in s
+	Until         int64                  `protobuf:"varint,4,opt,name=until,proto3" json:"until,omitempty"`        // Unix time in s; forgotten then
+	Signature     []byte                 `protobuf:"bytes,5,opt,name=signature,proto3" json:"signature,omitempty"` // by the key of by
+	Chain         []*Certificate         `protobuf:"bytes,6,rep,name=chain,proto3" json:"chain,omitempty"`         // of by
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Revocation) Reset() {
+	*x = Revocation{}
+	mi := &file_ring_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Revocation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Revocation) ProtoMessage() {}
+
+func (x *Revocation) ProtoReflect() protoreflect.Message {
+	mi := &file_ring_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
+func (*Revocation) Descriptor() ([]byte, []int) {
+	return file_ring_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Revocation) GetSubject() []byte {
+	if x != nil {
+		return x.Subject
+	}
+	return nil
+}
+
+func (x *Revocation) GetBy() []byte {
+	if x != nil {
+		return x.By
+	}
+	return nil
+}
+
+func (x *Revocation) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *Revocation) GetUntil() int64 {
+	if x != nil {
+		return x.Until
+	}
+	return 0
+}
+
+func (x *Revocation) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
+func (x *Revocation) GetChain() []*Certificate {
+	if x != nil {
+		return x.Chain
+	}
+	return nil
+}
+
+// Standing is what a peer stores about its ring's members.
+type Standing struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Admission     *Admission             `protobuf:"bytes,1,opt,name=admission,proto3" json:"admission,omitempty"`
+	Revocations   []*Revocation          `protobuf:"bytes,2,rep,name=revocations,proto3" json:"revocations,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Standing) Reset() {
+	*x = Standing{}
+	mi := &file_ring_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Standing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Standing) ProtoMessage() {}
+
+func (x *Standing) ProtoReflect() protoreflect.Message {
+	mi := &file_ring_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Standing.ProtoReflect.Descriptor instead.
+func (*Standing) Descriptor() ([]byte, []int) {
+	return file_ring_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Standing) GetAdmission() *Admission {
+	if x != nil {
+		return x.Admission
+	}
+	return nil
+}
+
+func (x *Standing) GetRevocations() []*Revocation {
+	if x != nil {
+		return x.Revocations
+	}
+	return nil
+}
+
 // Neighbours is a peer's announcement: its state, served arc, and leaf set, nearest first. To a peer that already holds the two lists it
 // sends only their hash.
 type Neighbours struct {
@@ -256,13 +516,14 @@ type Neighbours struct {
 	Cleared       bool                   `protobuf:"varint,7,opt,name=cleared,proto3" json:"cleared,omitempty"`                           // joining, and no serving peer's arc covers its position
 	Lists         uint64                 `protobuf:"fixed64,8,opt,name=lists,proto3" json:"lists,omitempty"`                              // hash of the two lists, also if they are omitted; 0: never omitted
 	Known         uint64                 `protobuf:"fixed64,9,opt,name=known,proto3" json:"known,omitempty"`                              // hash of the receiver's lists that the sender holds; 0: none
+	Admission     *Admission             `protobuf:"bytes,10,opt,name=admission,proto3" json:"admission,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Neighbours) Reset() {
 	*x = Neighbours{}
-	mi := &file_ring_proto_msgTypes[1]
+	mi := &file_ring_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -274,7 +535,7 @@ func (x *Neighbours) String() string {
 func (*Neighbours) ProtoMessage() {}
 
 func (x *Neighbours) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[1]
+	mi := &file_ring_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -287,7 +548,7 @@ func (x *Neighbours) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Neighbours.ProtoReflect.Descriptor instead.
 func (*Neighbours) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{1}
+	return file_ring_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Neighbours) GetSelf() *Peer {
@@ -353,6 +614,13 @@ func (x *Neighbours) GetKnown() uint64 {
 	return 0
 }
 
+func (x *Neighbours) GetAdmission() *Admission {
+	if x != nil {
+		return x.Admission
+	}
+	return nil
+}
+
 // Hint is a cached arc: owner served (start, end].
 type Hint struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -365,7 +633,7 @@ type Hint struct {
 
 func (x *Hint) Reset() {
 	*x = Hint{}
-	mi := &file_ring_proto_msgTypes[2]
+	mi := &file_ring_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -377,7 +645,7 @@ func (x *Hint) String() string {
 func (*Hint) ProtoMessage() {}
 
 func (x *Hint) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[2]
+	mi := &file_ring_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -390,7 +658,7 @@ func (x *Hint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hint.ProtoReflect.Descriptor instead.
 func (*Hint) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{2}
+	return file_ring_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Hint) GetOwner() *Peer {
@@ -424,7 +692,7 @@ type StabilizeRequest struct {
 
 func (x *StabilizeRequest) Reset() {
 	*x = StabilizeRequest{}
-	mi := &file_ring_proto_msgTypes[3]
+	mi := &file_ring_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -436,7 +704,7 @@ func (x *StabilizeRequest) String() string {
 func (*StabilizeRequest) ProtoMessage() {}
 
 func (x *StabilizeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[3]
+	mi := &file_ring_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -449,7 +717,7 @@ func (x *StabilizeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StabilizeRequest.ProtoReflect.Descriptor instead.
 func (*StabilizeRequest) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{3}
+	return file_ring_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *StabilizeRequest) GetSender() *Neighbours {
@@ -468,7 +736,7 @@ type StabilizeResponse struct {
 
 func (x *StabilizeResponse) Reset() {
 	*x = StabilizeResponse{}
-	mi := &file_ring_proto_msgTypes[4]
+	mi := &file_ring_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -480,7 +748,7 @@ func (x *StabilizeResponse) String() string {
 func (*StabilizeResponse) ProtoMessage() {}
 
 func (x *StabilizeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[4]
+	mi := &file_ring_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -493,7 +761,7 @@ func (x *StabilizeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StabilizeResponse.ProtoReflect.Descriptor instead.
 func (*StabilizeResponse) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{4}
+	return file_ring_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *StabilizeResponse) GetSender() *Neighbours {
@@ -512,7 +780,7 @@ type NextHopRequest struct {
 
 func (x *NextHopRequest) Reset() {
 	*x = NextHopRequest{}
-	mi := &file_ring_proto_msgTypes[5]
+	mi := &file_ring_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -524,7 +792,7 @@ func (x *NextHopRequest) String() string {
 func (*NextHopRequest) ProtoMessage() {}
 
 func (x *NextHopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[5]
+	mi := &file_ring_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -537,7 +805,7 @@ func (x *NextHopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextHopRequest.ProtoReflect.Descriptor instead.
 func (*NextHopRequest) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{5}
+	return file_ring_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *NextHopRequest) GetKey() []byte {
@@ -554,13 +822,14 @@ type NextHopResponse struct {
 	Known         bool                   `protobuf:"varint,3,opt,name=known,proto3" json:"known,omitempty"`     // the answering peer's leaf set covers the key, so hint names the owner
 	Hint          *Hint                  `protobuf:"bytes,4,opt,name=hint,proto3" json:"hint,omitempty"`        // the best owner known
 	Closer        []*Peer                `protobuf:"bytes,5,rep,name=closer,proto3" json:"closer,omitempty"`    // peers nearer to the key, best first
+	Admission     *Admission             `protobuf:"bytes,6,opt,name=admission,proto3" json:"admission,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NextHopResponse) Reset() {
 	*x = NextHopResponse{}
-	mi := &file_ring_proto_msgTypes[6]
+	mi := &file_ring_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -572,7 +841,7 @@ func (x *NextHopResponse) String() string {
 func (*NextHopResponse) ProtoMessage() {}
 
 func (x *NextHopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[6]
+	mi := &file_ring_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -585,7 +854,7 @@ func (x *NextHopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextHopResponse.ProtoReflect.Descriptor instead.
 func (*NextHopResponse) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{6}
+	return file_ring_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *NextHopResponse) GetFinal() bool {
@@ -623,6 +892,13 @@ func (x *NextHopResponse) GetCloser() []*Peer {
 	return nil
 }
 
+func (x *NextHopResponse) GetAdmission() *Admission {
+	if x != nil {
+		return x.Admission
+	}
+	return nil
+}
+
 // PingRequest without a target checks that the receiver is alive; with one, that the receiver can reach the target.
 type PingRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -633,7 +909,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_ring_proto_msgTypes[7]
+	mi := &file_ring_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -645,7 +921,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[7]
+	mi := &file_ring_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -658,7 +934,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{7}
+	return file_ring_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PingRequest) GetTarget() []byte {
@@ -677,7 +953,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_ring_proto_msgTypes[8]
+	mi := &file_ring_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -689,7 +965,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[8]
+	mi := &file_ring_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -702,7 +978,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{8}
+	return file_ring_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PingResponse) GetReachable() bool {
@@ -720,7 +996,7 @@ type EntryRequest struct {
 
 func (x *EntryRequest) Reset() {
 	*x = EntryRequest{}
-	mi := &file_ring_proto_msgTypes[9]
+	mi := &file_ring_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -732,7 +1008,7 @@ func (x *EntryRequest) String() string {
 func (*EntryRequest) ProtoMessage() {}
 
 func (x *EntryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[9]
+	mi := &file_ring_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -745,21 +1021,22 @@ func (x *EntryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntryRequest.ProtoReflect.Descriptor instead.
 func (*EntryRequest) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{9}
+	return file_ring_proto_rawDescGZIP(), []int{13}
 }
 
 type EntryResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Self          *Peer                  `protobuf:"bytes,1,opt,name=self,proto3" json:"self,omitempty"`
 	State         State                  `protobuf:"varint,2,opt,name=state,proto3,enum=apoidea.dht.v1.State" json:"state,omitempty"`
-	Peers         []*Peer                `protobuf:"bytes,3,rep,name=peers,proto3" json:"peers,omitempty"` // live peers, chosen at random
+	Peers         []*Peer                `protobuf:"bytes,3,rep,name=peers,proto3" json:"peers,omitempty"`         // live peers, chosen at random
+	Admission     *Admission             `protobuf:"bytes,4,opt,name=admission,proto3" json:"admission,omitempty"` // missing if the peer does not have the charter yet
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EntryResponse) Reset() {
 	*x = EntryResponse{}
-	mi := &file_ring_proto_msgTypes[10]
+	mi := &file_ring_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -771,7 +1048,7 @@ func (x *EntryResponse) String() string {
 func (*EntryResponse) ProtoMessage() {}
 
 func (x *EntryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[10]
+	mi := &file_ring_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -784,7 +1061,7 @@ func (x *EntryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntryResponse.ProtoReflect.Descriptor instead.
 func (*EntryResponse) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{10}
+	return file_ring_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *EntryResponse) GetSelf() *Peer {
@@ -808,6 +1085,13 @@ func (x *EntryResponse) GetPeers() []*Peer {
 	return nil
 }
 
+func (x *EntryResponse) GetAdmission() *Admission {
+	if x != nil {
+		return x.Admission
+	}
+	return nil
+}
+
 // AttachRequest of a worker to a ring peer: attach or renew; with leave, detach.
 type AttachRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -819,7 +1103,7 @@ type AttachRequest struct {
 
 func (x *AttachRequest) Reset() {
 	*x = AttachRequest{}
-	mi := &file_ring_proto_msgTypes[11]
+	mi := &file_ring_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -831,7 +1115,7 @@ func (x *AttachRequest) String() string {
 func (*AttachRequest) ProtoMessage() {}
 
 func (x *AttachRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[11]
+	mi := &file_ring_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -844,7 +1128,7 @@ func (x *AttachRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachRequest.ProtoReflect.Descriptor instead.
 func (*AttachRequest) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{11}
+	return file_ring_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AttachRequest) GetSender() *Peer {
@@ -865,13 +1149,14 @@ type AttachResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Accepted      bool                   `protobuf:"varint,1,opt,name=accepted,proto3" json:"accepted,omitempty"` // attached until a timeout without another request
 	Peers         []*Peer                `protobuf:"bytes,2,rep,name=peers,proto3" json:"peers,omitempty"`        // ring peers around the answering one, without itself
+	Admission     *Admission             `protobuf:"bytes,3,opt,name=admission,proto3" json:"admission,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AttachResponse) Reset() {
 	*x = AttachResponse{}
-	mi := &file_ring_proto_msgTypes[12]
+	mi := &file_ring_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -883,7 +1168,7 @@ func (x *AttachResponse) String() string {
 func (*AttachResponse) ProtoMessage() {}
 
 func (x *AttachResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[12]
+	mi := &file_ring_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -896,7 +1181,7 @@ func (x *AttachResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachResponse.ProtoReflect.Descriptor instead.
 func (*AttachResponse) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{12}
+	return file_ring_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AttachResponse) GetAccepted() bool {
@@ -913,6 +1198,13 @@ func (x *AttachResponse) GetPeers() []*Peer {
 	return nil
 }
 
+func (x *AttachResponse) GetAdmission() *Admission {
+	if x != nil {
+		return x.Admission
+	}
+	return nil
+}
+
 // Refusal answers any request that is not served.
 type Refusal struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -924,7 +1216,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_ring_proto_msgTypes[13]
+	mi := &file_ring_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -936,7 +1228,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[13]
+	mi := &file_ring_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -949,7 +1241,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{13}
+	return file_ring_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Refusal) GetReason() Reason {
@@ -989,7 +1281,7 @@ type Message struct {
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_ring_proto_msgTypes[14]
+	mi := &file_ring_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1001,7 +1293,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[14]
+	mi := &file_ring_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1014,7 +1306,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{14}
+	return file_ring_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Message) GetVersion() uint32 {
@@ -1215,7 +1507,7 @@ type Memory struct {
 
 func (x *Memory) Reset() {
 	*x = Memory{}
-	mi := &file_ring_proto_msgTypes[15]
+	mi := &file_ring_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1227,7 +1519,7 @@ func (x *Memory) String() string {
 func (*Memory) ProtoMessage() {}
 
 func (x *Memory) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[15]
+	mi := &file_ring_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1240,7 +1532,7 @@ func (x *Memory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Memory.ProtoReflect.Descriptor instead.
 func (*Memory) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{15}
+	return file_ring_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Memory) GetVersion() uint32 {
@@ -1295,7 +1587,26 @@ const file_ring_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x14\n" +
 	"\x05addrs\x18\x02 \x03(\fR\x05addrs\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12(\n" +
-	"\x04role\x18\x04 \x01(\x0e2\x14.apoidea.dht.v1.RoleR\x04role\"\xd7\x02\n" +
+	"\x04role\x18\x04 \x01(\x0e2\x14.apoidea.dht.v1.RoleR\x04role\"w\n" +
+	"\vCertificate\x12\x18\n" +
+	"\asubject\x18\x01 \x01(\fR\asubject\x12\x16\n" +
+	"\x06issued\x18\x02 \x01(\x03R\x06issued\x12\x18\n" +
+	"\aexpires\x18\x03 \x01(\x03R\aexpires\x12\x1c\n" +
+	"\tsignature\x18\x04 \x01(\fR\tsignature\"X\n" +
+	"\tAdmission\x12\x18\n" +
+	"\afounder\x18\x01 \x01(\fR\afounder\x121\n" +
+	"\x05chain\x18\x02 \x03(\v2\x1b.apoidea.dht.v1.CertificateR\x05chain\"\xad\x01\n" +
+	"\n" +
+	"Revocation\x12\x18\n" +
+	"\asubject\x18\x01 \x01(\fR\asubject\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\fR\x02by\x12\x0e\n" +
+	"\x02at\x18\x03 \x01(\x03R\x02at\x12\x14\n" +
+	"\x05until\x18\x04 \x01(\x03R\x05until\x12\x1c\n" +
+	"\tsignature\x18\x05 \x01(\fR\tsignature\x121\n" +
+	"\x05chain\x18\x06 \x03(\v2\x1b.apoidea.dht.v1.CertificateR\x05chain\"\x81\x01\n" +
+	"\bStanding\x127\n" +
+	"\tadmission\x18\x01 \x01(\v2\x19.apoidea.dht.v1.AdmissionR\tadmission\x12<\n" +
+	"\vrevocations\x18\x02 \x03(\v2\x1a.apoidea.dht.v1.RevocationR\vrevocations\"\x90\x03\n" +
 	"\n" +
 	"Neighbours\x12(\n" +
 	"\x04self\x18\x01 \x01(\v2\x14.apoidea.dht.v1.PeerR\x04self\x12+\n" +
@@ -1308,7 +1619,9 @@ const file_ring_proto_rawDesc = "" +
 	"\bfence_ms\x18\x06 \x01(\rR\afenceMs\x12\x18\n" +
 	"\acleared\x18\a \x01(\bR\acleared\x12\x14\n" +
 	"\x05lists\x18\b \x01(\x06R\x05lists\x12\x14\n" +
-	"\x05known\x18\t \x01(\x06R\x05known\"Z\n" +
+	"\x05known\x18\t \x01(\x06R\x05known\x127\n" +
+	"\tadmission\x18\n" +
+	" \x01(\v2\x19.apoidea.dht.v1.AdmissionR\tadmission\"Z\n" +
 	"\x04Hint\x12*\n" +
 	"\x05owner\x18\x01 \x01(\v2\x14.apoidea.dht.v1.PeerR\x05owner\x12\x14\n" +
 	"\x05start\x18\x02 \x01(\fR\x05start\x12\x10\n" +
@@ -1318,28 +1631,31 @@ const file_ring_proto_rawDesc = "" +
 	"\x11StabilizeResponse\x122\n" +
 	"\x06sender\x18\x01 \x01(\v2\x1a.apoidea.dht.v1.NeighboursR\x06sender\"\"\n" +
 	"\x0eNextHopRequest\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\fR\x03key\"\xaf\x01\n" +
+	"\x03key\x18\x01 \x01(\fR\x03key\"\xe8\x01\n" +
 	"\x0fNextHopResponse\x12\x14\n" +
 	"\x05final\x18\x01 \x01(\bR\x05final\x12\x18\n" +
 	"\aserving\x18\x02 \x01(\bR\aserving\x12\x14\n" +
 	"\x05known\x18\x03 \x01(\bR\x05known\x12(\n" +
 	"\x04hint\x18\x04 \x01(\v2\x14.apoidea.dht.v1.HintR\x04hint\x12,\n" +
-	"\x06closer\x18\x05 \x03(\v2\x14.apoidea.dht.v1.PeerR\x06closer\"%\n" +
+	"\x06closer\x18\x05 \x03(\v2\x14.apoidea.dht.v1.PeerR\x06closer\x127\n" +
+	"\tadmission\x18\x06 \x01(\v2\x19.apoidea.dht.v1.AdmissionR\tadmission\"%\n" +
 	"\vPingRequest\x12\x16\n" +
 	"\x06target\x18\x01 \x01(\fR\x06target\",\n" +
 	"\fPingResponse\x12\x1c\n" +
 	"\treachable\x18\x01 \x01(\bR\treachable\"\x0e\n" +
-	"\fEntryRequest\"\x92\x01\n" +
+	"\fEntryRequest\"\xcb\x01\n" +
 	"\rEntryResponse\x12(\n" +
 	"\x04self\x18\x01 \x01(\v2\x14.apoidea.dht.v1.PeerR\x04self\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.apoidea.dht.v1.StateR\x05state\x12*\n" +
-	"\x05peers\x18\x03 \x03(\v2\x14.apoidea.dht.v1.PeerR\x05peers\"S\n" +
+	"\x05peers\x18\x03 \x03(\v2\x14.apoidea.dht.v1.PeerR\x05peers\x127\n" +
+	"\tadmission\x18\x04 \x01(\v2\x19.apoidea.dht.v1.AdmissionR\tadmission\"S\n" +
 	"\rAttachRequest\x12,\n" +
 	"\x06sender\x18\x01 \x01(\v2\x14.apoidea.dht.v1.PeerR\x06sender\x12\x14\n" +
-	"\x05leave\x18\x02 \x01(\bR\x05leave\"X\n" +
+	"\x05leave\x18\x02 \x01(\bR\x05leave\"\x91\x01\n" +
 	"\x0eAttachResponse\x12\x1a\n" +
 	"\baccepted\x18\x01 \x01(\bR\baccepted\x12*\n" +
-	"\x05peers\x18\x02 \x03(\v2\x14.apoidea.dht.v1.PeerR\x05peers\"M\n" +
+	"\x05peers\x18\x02 \x03(\v2\x14.apoidea.dht.v1.PeerR\x05peers\x127\n" +
+	"\tadmission\x18\x03 \x01(\v2\x19.apoidea.dht.v1.AdmissionR\tadmission\"M\n" +
 	"\aRefusal\x12.\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x16.apoidea.dht.v1.ReasonR\x06reason\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"\xc7\x06\n" +
@@ -1393,63 +1709,75 @@ func file_ring_proto_rawDescGZIP() []byte {
 }
 
 var file_ring_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_ring_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_ring_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_ring_proto_goTypes = []any{
 	(Role)(0),                 // 0: apoidea.dht.v1.Role
 	(State)(0),                // 1: apoidea.dht.v1.State
 	(Reason)(0),               // 2: apoidea.dht.v1.Reason
 	(*Peer)(nil),              // 3: apoidea.dht.v1.Peer
-	(*Neighbours)(nil),        // 4: apoidea.dht.v1.Neighbours
-	(*Hint)(nil),              // 5: apoidea.dht.v1.Hint
-	(*StabilizeRequest)(nil),  // 6: apoidea.dht.v1.StabilizeRequest
-	(*StabilizeResponse)(nil), // 7: apoidea.dht.v1.StabilizeResponse
-	(*NextHopRequest)(nil),    // 8: apoidea.dht.v1.NextHopRequest
-	(*NextHopResponse)(nil),   // 9: apoidea.dht.v1.NextHopResponse
-	(*PingRequest)(nil),       // 10: apoidea.dht.v1.PingRequest
-	(*PingResponse)(nil),      // 11: apoidea.dht.v1.PingResponse
-	(*EntryRequest)(nil),      // 12: apoidea.dht.v1.EntryRequest
-	(*EntryResponse)(nil),     // 13: apoidea.dht.v1.EntryResponse
-	(*AttachRequest)(nil),     // 14: apoidea.dht.v1.AttachRequest
-	(*AttachResponse)(nil),    // 15: apoidea.dht.v1.AttachResponse
-	(*Refusal)(nil),           // 16: apoidea.dht.v1.Refusal
-	(*Message)(nil),           // 17: apoidea.dht.v1.Message
-	(*Memory)(nil),            // 18: apoidea.dht.v1.Memory
+	(*Certificate)(nil),       // 4: apoidea.dht.v1.Certificate
+	(*Admission)(nil),         // 5: apoidea.dht.v1.Admission
+	(*Revocation)(nil),        // 6: apoidea.dht.v1.Revocation
+	(*Standing)(nil),          // 7: apoidea.dht.v1.Standing
+	(*Neighbours)(nil),        // 8: apoidea.dht.v1.Neighbours
+	(*Hint)(nil),              // 9: apoidea.dht.v1.Hint
+	(*StabilizeRequest)(nil),  // 10: apoidea.dht.v1.StabilizeRequest
+	(*StabilizeResponse)(nil), // 11: apoidea.dht.v1.StabilizeResponse
+	(*NextHopRequest)(nil),    // 12: apoidea.dht.v1.NextHopRequest
+	(*NextHopResponse)(nil),   // 13: apoidea.dht.v1.NextHopResponse
+	(*PingRequest)(nil),       // 14: apoidea.dht.v1.PingRequest
+	(*PingResponse)(nil),      // 15: apoidea.dht.v1.PingResponse
+	(*EntryRequest)(nil),      // 16: apoidea.dht.v1.EntryRequest
+	(*EntryResponse)(nil),     // 17: apoidea.dht.v1.EntryResponse
+	(*AttachRequest)(nil),     // 18: apoidea.dht.v1.AttachRequest
+	(*AttachResponse)(nil),    // 19: apoidea.dht.v1.AttachResponse
+	(*Refusal)(nil),           // 20: apoidea.dht.v1.Refusal
+	(*Message)(nil),           // 21: apoidea.dht.v1.Message
+	(*Memory)(nil),            // 22: apoidea.dht.v1.Memory
 }
 var file_ring_proto_depIdxs = []int32{
 	0,  // 0: apoidea.dht.v1.Peer.role:type_name -> apoidea.dht.v1.Role
-	3,  // 1: apoidea.dht.v1.Neighbours.self:type_name -> apoidea.dht.v1.Peer
-	1,  // 2: apoidea.dht.v1.Neighbours.state:type_name -> apoidea.dht.v1.State
-	3,  // 3: apoidea.dht.v1.Neighbours.predecessors:type_name -> apoidea.dht.v1.Peer
-	3,  // 4: apoidea.dht.v1.Neighbours.successors:type_name -> apoidea.dht.v1.Peer
-	3,  // 5: apoidea.dht.v1.Hint.owner:type_name -> apoidea.dht.v1.Peer
-	4,  // 6: apoidea.dht.v1.StabilizeRequest.sender:type_name -> apoidea.dht.v1.Neighbours
-	4,  // 7: apoidea.dht.v1.StabilizeResponse.sender:type_name -> apoidea.dht.v1.Neighbours
-	5,  // 8: apoidea.dht.v1.NextHopResponse.hint:type_name -> apoidea.dht.v1.Hint
-	3,  // 9: apoidea.dht.v1.NextHopResponse.closer:type_name -> apoidea.dht.v1.Peer
-	3,  // 10: apoidea.dht.v1.EntryResponse.self:type_name -> apoidea.dht.v1.Peer
-	1,  // 11: apoidea.dht.v1.EntryResponse.state:type_name -> apoidea.dht.v1.State
-	3,  // 12: apoidea.dht.v1.EntryResponse.peers:type_name -> apoidea.dht.v1.Peer
-	3,  // 13: apoidea.dht.v1.AttachRequest.sender:type_name -> apoidea.dht.v1.Peer
-	3,  // 14: apoidea.dht.v1.AttachResponse.peers:type_name -> apoidea.dht.v1.Peer
-	2,  // 15: apoidea.dht.v1.Refusal.reason:type_name -> apoidea.dht.v1.Reason
-	16, // 16: apoidea.dht.v1.Message.refusal:type_name -> apoidea.dht.v1.Refusal
-	6,  // 17: apoidea.dht.v1.Message.stabilize_request:type_name -> apoidea.dht.v1.StabilizeRequest
-	7,  // 18: apoidea.dht.v1.Message.stabilize_response:type_name -> apoidea.dht.v1.StabilizeResponse
-	8,  // 19: apoidea.dht.v1.Message.next_hop_request:type_name -> apoidea.dht.v1.NextHopRequest
-	9,  // 20: apoidea.dht.v1.Message.next_hop_response:type_name -> apoidea.dht.v1.NextHopResponse
-	10, // 21: apoidea.dht.v1.Message.ping_request:type_name -> apoidea.dht.v1.PingRequest
-	11, // 22: apoidea.dht.v1.Message.ping_response:type_name -> apoidea.dht.v1.PingResponse
-	12, // 23: apoidea.dht.v1.Message.entry_request:type_name -> apoidea.dht.v1.EntryRequest
-	13, // 24: apoidea.dht.v1.Message.entry_response:type_name -> apoidea.dht.v1.EntryResponse
-	14, // 25: apoidea.dht.v1.Message.attach_request:type_name -> apoidea.dht.v1.AttachRequest
-	15, // 26: apoidea.dht.v1.Message.attach_response:type_name -> apoidea.dht.v1.AttachResponse
-	3,  // 27: apoidea.dht.v1.Memory.peers:type_name -> apoidea.dht.v1.Peer
-	0,  // 28: apoidea.dht.v1.Memory.role:type_name -> apoidea.dht.v1.Role
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	4,  // 1: apoidea.dht.v1.Admission.chain:type_name -> apoidea.dht.v1.Certificate
+	4,  // 2: apoidea.dht.v1.Revocation.chain:type_name -> apoidea.dht.v1.Certificate
+	5,  // 3: apoidea.dht.v1.Standing.admission:type_name -> apoidea.dht.v1.Admission
+	6,  // 4: apoidea.dht.v1.Standing.revocations:type_name -> apoidea.dht.v1.Revocation
+	3,  // 5: apoidea.dht.v1.Neighbours.self:type_name -> apoidea.dht.v1.Peer
+	1,  // 6: apoidea.dht.v1.Neighbours.state:type_name -> apoidea.dht.v1.State
+	3,  // 7: apoidea.dht.v1.Neighbours.predecessors:type_name -> apoidea.dht.v1.Peer
+	3,  // 8: apoidea.dht.v1.Neighbours.successors:type_name -> apoidea.dht.v1.Peer
+	5,  // 9: apoidea.dht.v1.Neighbours.admission:type_name -> apoidea.dht.v1.Admission
+	3,  // 10: apoidea.dht.v1.Hint.owner:type_name -> apoidea.dht.v1.Peer
+	8,  // 11: apoidea.dht.v1.StabilizeRequest.sender:type_name -> apoidea.dht.v1.Neighbours
+	8,  // 12: apoidea.dht.v1.StabilizeResponse.sender:type_name -> apoidea.dht.v1.Neighbours
+	9,  // 13: apoidea.dht.v1.NextHopResponse.hint:type_name -> apoidea.dht.v1.Hint
+	3,  // 14: apoidea.dht.v1.NextHopResponse.closer:type_name -> apoidea.dht.v1.Peer
+	5,  // 15: apoidea.dht.v1.NextHopResponse.admission:type_name -> apoidea.dht.v1.Admission
+	3,  // 16: apoidea.dht.v1.EntryResponse.self:type_name -> apoidea.dht.v1.Peer
+	1,  // 17: apoidea.dht.v1.EntryResponse.state:type_name -> apoidea.dht.v1.State
+	3,  // 18: apoidea.dht.v1.EntryResponse.peers:type_name -> apoidea.dht.v1.Peer
+	5,  // 19: apoidea.dht.v1.EntryResponse.admission:type_name -> apoidea.dht.v1.Admission
+	3,  // 20: apoidea.dht.v1.AttachRequest.sender:type_name -> apoidea.dht.v1.Peer
+	3,  // 21: apoidea.dht.v1.AttachResponse.peers:type_name -> apoidea.dht.v1.Peer
+	5,  // 22: apoidea.dht.v1.AttachResponse.admission:type_name -> apoidea.dht.v1.Admission
+	2,  // 23: apoidea.dht.v1.Refusal.reason:type_name -> apoidea.dht.v1.Reason
+	20, // 24: apoidea.dht.v1.Message.refusal:type_name -> apoidea.dht.v1.Refusal
+	10, // 25: apoidea.dht.v1.Message.stabilize_request:type_name -> apoidea.dht.v1.StabilizeRequest
+	11, // 26: apoidea.dht.v1.Message.stabilize_response:type_name -> apoidea.dht.v1.StabilizeResponse
+	12, // 27: apoidea.dht.v1.Message.next_hop_request:type_name -> apoidea.dht.v1.NextHopRequest
+	13, // 28: apoidea.dht.v1.Message.next_hop_response:type_name -> apoidea.dht.v1.NextHopResponse
+	14, // 29: apoidea.dht.v1.Message.ping_request:type_name -> apoidea.dht.v1.PingRequest
+	15, // 30: apoidea.dht.v1.Message.ping_response:type_name -> apoidea.dht.v1.PingResponse
+	16, // 31: apoidea.dht.v1.Message.entry_request:type_name -> apoidea.dht.v1.EntryRequest
+	17, // 32: apoidea.dht.v1.Message.entry_response:type_name -> apoidea.dht.v1.EntryResponse
+	18, // 33: apoidea.dht.v1.Message.attach_request:type_name -> apoidea.dht.v1.AttachRequest
+	19, // 34: apoidea.dht.v1.Message.attach_response:type_name -> apoidea.dht.v1.AttachResponse
+	3,  // 35: apoidea.dht.v1.Memory.peers:type_name -> apoidea.dht.v1.Peer
+	0,  // 36: apoidea.dht.v1.Memory.role:type_name -> apoidea.dht.v1.Role
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_ring_proto_init() }
@@ -1457,7 +1785,7 @@ func file_ring_proto_init() {
 	if File_ring_proto != nil {
 		return
 	}
-	file_ring_proto_msgTypes[14].OneofWrappers = []any{
+	file_ring_proto_msgTypes[18].OneofWrappers = []any{
 		(*Message_Refusal)(nil),
 		(*Message_StabilizeRequest)(nil),
 		(*Message_StabilizeResponse)(nil),
@@ -1476,7 +1804,7 @@ func file_ring_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ring_proto_rawDesc), len(file_ring_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   16,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -36,6 +36,13 @@ const (
 	MaxIDBytes = 64
 	// MaxTextBytes is the maximum size of the text of a refusal.
 	MaxTextBytes = 256
+	// MaxChain is the maximum number of certificates from the founder to a member.
+	MaxChain = 3
+	// MaxRevocations is the maximum number of revocations that a peer keeps or sends. One takes up to
+	// 500 bytes.
+	MaxRevocations = 1024
+	// MaxSignatureBytes is the size of an Ed25519 signature.
+	MaxSignatureBytes = 64
 	// MaxFenceMillis is the maximum delay that a successor may impose on a joining peer.
 	MaxFenceMillis = 120_000
 )
@@ -102,11 +109,11 @@ func (m *Message) Validate() error {
 			return fmt.Errorf("target: %w", ErrTooLarge)
 		}
 	case *Message_EntryResponse:
-		return errors.Join(body.EntryResponse.GetSelf().check(), checkPeers("peers", body.EntryResponse.GetPeers()))
+		return errors.Join(body.EntryResponse.GetSelf().check(), checkPeers("peers", body.EntryResponse.GetPeers()), body.EntryResponse.GetAdmission().Validate())
 	case *Message_AttachRequest:
 		return body.AttachRequest.GetSender().check()
 	case *Message_AttachResponse:
-		return checkPeers("peers", body.AttachResponse.GetPeers())
+		return errors.Join(checkPeers("peers", body.AttachResponse.GetPeers()), body.AttachResponse.GetAdmission().Validate())
 	case *Message_PingResponse, *Message_EntryRequest:
 	default:
 		return errors.New("message without a body")
@@ -129,7 +136,7 @@ func (n *Neighbours) check() error {
 	if n.GetFenceMs() > MaxFenceMillis {
 		return fmt.Errorf("fence of %d ms: %w", n.GetFenceMs(), ErrTooLarge)
 	}
-	return errors.Join(checkPeers("predecessors", n.GetPredecessors()), checkPeers("successors", n.GetSuccessors()))
+	return errors.Join(checkPeers("predecessors", n.GetPredecessors()), checkPeers("successors", n.GetSuccessors()), n.GetAdmission().Validate())
 }
 
 func (r *NextHopResponse) check() error {
@@ -138,7 +145,41 @@ func (r *NextHopResponse) check() error {
 			return err
 		}
 	}
-	return checkPeers("closer", r.GetCloser())
+	return errors.Join(checkPeers("closer", r.GetCloser()), r.GetAdmission().Validate())
+}
+
+// Validate returns an error that names a violated limit or rule.
+func (a *Admission) Validate() error {
+	if len(a.GetFounder()) > MaxIDBytes {
+		return fmt.Errorf("founder: %w", ErrTooLarge)
+	}
+	return checkChain(a.GetChain(), MaxChain)
+}
+
+// Validate returns an error that names a violated limit or rule.
+func (r *Revocation) Validate() error {
+	if len(r.GetBy()) > MaxIDBytes {
+		return fmt.Errorf("revocation by: %w", ErrTooLarge)
+	}
+	own := &Certificate{Subject: r.GetSubject(), Issued: r.GetAt(), Expires: r.GetUntil(), Signature: r.GetSignature()}
+	return errors.Join(checkChain([]*Certificate{own}, 1), checkChain(r.GetChain(), MaxChain-1))
+}
+
+func checkChain(chain []*Certificate, limit int) error {
+	if len(chain) > limit {
+		return fmt.Errorf("chain of %d certificates: %w", len(chain), ErrTooLarge)
+	}
+	for _, c := range chain {
+		switch {
+		case len(c.GetSubject()) == 0 || len(c.GetSubject()) > MaxIDBytes:
+			return fmt.Errorf("subject of %d bytes, expected 1 to %d", len(c.GetSubject()), MaxIDBytes)
+		case len(c.GetSignature()) != MaxSignatureBytes:
+			return fmt.Errorf("signature of %d bytes, expected %d", len(c.GetSignature()), MaxSignatureBytes)
+		case c.GetIssued() < 0 || c.GetIssued() >= c.GetExpires():
+			return fmt.Errorf("certificate issued at %d expires at %d", c.GetIssued(), c.GetExpires())
+		}
+	}
+	return nil
 }
 
 // Validate returns an error that names a violated limit or rule. Hints travel in the answers of
