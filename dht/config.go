@@ -7,6 +7,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/dht/admission"
 	"github.com/apoidea/apoidea/dht/lookup"
 	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -43,6 +44,8 @@ type Config struct {
 	// min; Demote is how long a member must be observed as private before it becomes a worker, default
 	// 1 min.
 	Promote, Demote time.Duration
+	// Admission decides which peers may be members; nil: all. The ring owns it: see Ring.Admission.
+	Admission *admission.Book
 	// Seed seeds jitter and random choices. Equal seeds and inputs give equal behavior.
 	Seed uint64
 	// Found lets a peer without known peers serve the whole circle: it founds a ring, or continues
@@ -109,6 +112,9 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.RejoinGrace, d.RejoinGrace)
 	orDefault(&c.Promote, d.Promote)
 	orDefault(&c.Demote, d.Demote)
+	if c.Admission == nil {
+		c.Admission = admission.Open()
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}

@@ -1,16 +1,17 @@
 package dht
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/dht/admission"
 	"github.com/apoidea/apoidea/dht/lookup"
 	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -263,8 +264,10 @@ func (d *DHT) Join(ctx context.Context, entries []Peer) error {
 	entries = entries[:min(len(entries), maxEntries)]
 	found := make([][]Peer, len(entries))
 	errs := make([]error, len(entries))
+	ids, charters := make([]peer.ID, len(entries)), make([]*wire.Admission, len(entries))
 	var asking sync.WaitGroup
 	for i, entry := range entries {
+		ids[i] = entry.ID
 		asking.Go(func() {
 			answer, err := d.call(ctx, entry, entryRequest(), callTimeout)
 			switch {
@@ -273,6 +276,7 @@ func (d *DHT) Join(ctx context.Context, entries []Peer) error {
 			case answer.GetEntryResponse() == nil:
 				errs[i] = fmt.Errorf("entry %s: refused: %s", entry, answer.GetRefusal().GetText())
 			default:
+				charters[i] = answer.GetEntryResponse().GetAdmission()
 				found[i] = member.List(answer.GetEntryResponse().GetPeers())
 				d.members.Add(entry)
 			}
@@ -280,12 +284,16 @@ func (d *DHT) Join(ctx context.Context, entries []Peer) error {
 	}
 	asking.Wait()
 	answered := len(entries) == 0
-	ways := slices.Clone(entries)
-	for i := range entries {
-		answered = answered || errs[i] == nil
-		ways = append(ways, found[i]...)
-	}
-	d.do(func(r *Ring, now time.Time) { r.Join(now, ways...) })
+	var ways, named []Peer
+	d.do(func(r *Ring, now time.Time) {
+		for i, err := range r.book.Agree(ids, charters) {
+			if errs[i] = cmp.Or(errs[i], err); err == nil {
+				ways, named = append(ways, entries[i]), append(named, found[i]...)
+			}
+			answered = answered || errs[i] == nil
+		}
+		r.Join(now, append(ways, named...)...)
+	})
 	if answered {
 		return nil
 	}
@@ -313,6 +321,12 @@ func (d *DHT) farewell(ctx context.Context, calls []Call) {
 		})
 	}
 	telling.Wait()
+}
+
+// Admission passes charter and certificates to an input, and applies its changes. It must not keep
+// the book.
+func (d *DHT) Admission(input func(b *admission.Book, now time.Time)) {
+	d.do(func(r *Ring, now time.Time) { r.Admission(now, func(b *admission.Book) { input(b, now) }) })
 }
 
 // Observe reports whether other peers can dial this one; see workers.Reach. Without it the role
@@ -453,6 +467,11 @@ type Lookup = lookup.Found
 // filled in.
 func (d *DHT) Lookup(ctx context.Context, key ring.Key) (Lookup, error) {
 	search := readNow(d, func(r *Ring) *lookup.Search { return r.Search(key) })
+	search.Admit(func(_ time.Time, from peer.ID, answer *wire.NextHopResponse) error {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.ring.Admits(d.cfg.Now(), from, answer)
+	})
 	lookup.Drive(ctx, d.transport.Call, search, callTimeout)
 	found, err := search.Found()
 	if err != nil && ctx.Err() == nil {

@@ -19,7 +19,7 @@ func FuzzHandle(f *testing.F) {
 	key := ring.HostKey("a.example")
 	for _, m := range []*wire.Message{
 		stabilizeRequest(said), lookup.New("other", key, nil, 1).Request(), entryRequest(), pingRequest("third"), pingResponse(true),
-		attachRequest(other, false), attachResponse(true, []Peer{other}),
+		attachRequest(other, false), attachResponse(true, []Peer{other}, nil),
 	} {
 		data, err := wire.Encode(m)
 		if err != nil {

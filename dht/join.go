@@ -32,6 +32,7 @@ type seeker struct {
 	attacher     *attacher
 	contacts     *contacts
 	table        Table
+	routes       *routes
 
 	search    *lookup.Search // nil if none is running
 	located   bool
@@ -55,7 +56,7 @@ func (k *seeker) heal(now time.Time) {
 	far = slices.DeleteFunc(far, func(p Peer) bool { return k.neighborhood.leaves.Contains(p.Key()) })
 	if k.search == nil && len(far) > 0 {
 		p := far[k.rnd.IntN(len(far))]
-		k.search = lookup.New(k.self.ID, after(k.self.Key()), []Peer{p}, lookup.DefaultCalls).Believe()
+		k.search = lookup.New(k.self.ID, after(k.self.Key()), []Peer{p}, lookup.DefaultCalls).Believe().Admit(k.routes.Admits)
 		k.pump(now)
 	}
 }
@@ -81,7 +82,7 @@ func (k *seeker) join(now time.Time, entries []Peer) {
 
 func (k *seeker) anew(now time.Time, seeds []Peer) {
 	seeds = slices.Concat(seeds, k.table.Nearest(k.self.Key(), nearestAsked), k.neighborhood.members())
-	k.search = lookup.New(k.self.ID, after(k.self.Key()), seeds, lookup.DefaultCalls).Believe()
+	k.search = lookup.New(k.self.ID, after(k.self.Key()), seeds, lookup.DefaultCalls).Believe().Admit(k.routes.Admits)
 	k.pump(now)
 }
 

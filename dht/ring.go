@@ -1,11 +1,13 @@
 package dht
 
 import (
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/dht/admission"
 	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/wire"
@@ -58,6 +60,7 @@ func NewRing(config Config, self Peer, table Table) *Ring {
 // Tick advances the time. It must be the first input, and is then due at every Next.
 func (r *Ring) Tick(now time.Time) {
 	r.begin(now)
+	r.suspicion.expel(now)
 	r.roles.follow(now)
 	if !now.Before(r.pace.next) {
 		r.rounds.round(now)
@@ -143,6 +146,34 @@ func (r *Ring) Unreachable(now time.Time, id peer.ID) {
 	r.finish(now)
 }
 
+// Admission passes the charter and certificates to an input that may change them. It then ends the
+// membership of peers that lost their certificate, also of this one.
+func (r *Ring) Admission(now time.Time, input func(b *admission.Book)) {
+	r.begin(now)
+	input(r.book)
+	r.suspicion.expel(now)
+	r.roles.follow(now)
+	r.finish(now)
+}
+
+// admit checks the charter and certificates of the sender of a stabilize message; a leaf peer
+// without valid ones is removed, and may still send a goodbye.
+func (r *Ring) admit(now time.Time, from Peer, announced *wire.Neighbours) error {
+	if _, known := r.book.Charter(); !known {
+		return errors.New("this peer has no charter yet")
+	}
+	leaf := r.byID(from.ID) != nil
+	err := r.book.Admit(now, from.ID, announced.GetAdmission())
+	if state := announced.GetState(); err == nil || leaf && (state == wire.State_STATE_LEAVING || state == wire.State_STATE_WORKER) {
+		return nil
+	}
+	r.candidates.drop(from.Key())
+	if r.suspicion.expel(now); !leaf {
+		r.dead.set(now, from, deadFor)
+	}
+	return err
+}
+
 // Handle answers a request of from. Pings with a target are handled by Relay. The answer is never
 // nil.
 func (r *Ring) Handle(now time.Time, from peer.ID, req *wire.Message) *wire.Message {
@@ -152,6 +183,9 @@ func (r *Ring) Handle(now time.Time, from peer.ID, req *wire.Message) *wire.Mess
 	case *wire.Message_StabilizeRequest:
 		if peer.ID(body.StabilizeRequest.GetSender().GetSelf().GetId()) != from {
 			return refusal(wire.Reason_REASON_INVALID, "sender does not match the connection")
+		}
+		if err := r.admit(now, member.Of(body.StabilizeRequest.GetSender().GetSelf()), body.StabilizeRequest.GetSender()); err != nil {
+			return refusal(wire.Reason_REASON_INVALID, err.Error())
 		}
 		r.listener.called(now, body.StabilizeRequest.GetSender(), r.doubted == 0)
 		return stabilizeResponse(r.exchange.neighboursTo(now, ring.PeerKey([]byte(from))))
@@ -181,10 +215,21 @@ func (r *Ring) Result(now time.Time, id uint64, answer *wire.Message, err error)
 	r.begin(now)
 	switch fl.kind {
 	case callStabilize:
-		r.listener.stabilized(now, fl.to, answer.GetStabilizeResponse().GetSender(), id > r.doubted, err)
+		announced := answer.GetStabilizeResponse().GetSender()
+		if announced != nil && r.admit(now, fl.to, announced) != nil {
+			announced = nil
+		}
+		r.listener.stabilized(now, fl.to, announced, id > r.doubted, err)
 	case callVouch:
 		r.suspicion.vouched(now, fl, answer, err)
+	case callEntry:
+		if m := answer.GetEntryResponse().GetAdmission(); m != nil {
+			_ = r.book.Adopt(admission.Of(m))
+		}
 	case callAttach:
+		if m := answer.GetAttachResponse(); m != nil && err == nil {
+			err = r.book.Admit(now, fl.to.ID, m.GetAdmission())
+		}
 		r.attacher.answered(now, fl.to, answer.GetAttachResponse(), err)
 	case callSearch:
 		r.seeker.answered(now, fl, answer, err)
@@ -204,7 +249,7 @@ func (r *Ring) Attachments() []Peer { return r.attach.Peers() }
 // Snapshot returns the state to restore after a restart. Store it after each LeavesChanged,
 // ArcChanged and StateChanged, and once before the first Tick, to keep incarnations unique.
 func (r *Ring) Snapshot() *Memory {
-	m := &Memory{Incarnation: r.self.Incarnation, Role: r.self.Role}
+	m := &Memory{Incarnation: r.self.Incarnation, Role: r.reach.Last()}
 	r.keep(m)
 	preds, succs := r.Leaves()
 	for i := range max(len(preds), len(succs)) {
@@ -248,6 +293,7 @@ func (r *Ring) late(now time.Time) bool {
 // over its arc, so it stops serving before it answers. A joining peer has only stale announcements
 // and starts again.
 func (r *Ring) begin(now time.Time) {
+	r.now = now
 	switch {
 	case r.wake.IsZero():
 		r.pace.begin(now)
@@ -345,7 +391,7 @@ func newParts(cfg Config, self Peer, table Table) parts {
 	}
 	p.attacher = &attacher{step: s, contacts: p.contacts, attach: p.attach, pace: p.pace, serving: p.serving}
 	p.seeker = &seeker{
-		step: s, contacts: p.contacts, neighborhood: p.neighborhood, serving: p.serving, introducer: p.introducer, attacher: p.attacher, table: table,
+		step: s, contacts: p.contacts, neighborhood: p.neighborhood, serving: p.serving, introducer: p.introducer, attacher: p.attacher, table: table, routes: p.routes,
 	}
 	p.suspicion = &suspicion{
 		step: s, contacts: p.contacts, dead: p.dead, neighborhood: p.neighborhood, serving: p.serving, exchange: p.exchange, introducer: p.introducer,
@@ -398,8 +444,8 @@ func attachRequest(sender Peer, leave bool) *wire.Message {
 	return wire.New(&wire.Message_AttachRequest{AttachRequest: &wire.AttachRequest{Sender: sender.Wire(), Leave: leave}})
 }
 
-func attachResponse(accepted bool, peers []Peer) *wire.Message {
-	return wire.New(&wire.Message_AttachResponse{AttachResponse: &wire.AttachResponse{Accepted: accepted, Peers: member.Wire(peers)}})
+func attachResponse(accepted bool, peers []Peer, own *wire.Admission) *wire.Message {
+	return wire.New(&wire.Message_AttachResponse{AttachResponse: &wire.AttachResponse{Accepted: accepted, Peers: member.Wire(peers), Admission: own}})
 }
 
 func refusal(reason wire.Reason, text string) *wire.Message {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
@@ -80,7 +81,8 @@ func (t *routes) believed(key ring.Key) (ring.Arc, Peer, bool) {
 			return arc, t.neighborhood.peers[arc.End].peer, true
 		}
 	}
-	return t.learnt.Find(key)
+	arc, owner, ok := t.learnt.Find(key)
+	return arc, owner, ok && t.book.Valid(t.now, owner.ID)
 }
 
 // stands reports whether the leaf set is valid for ownership: that of a worker or a joining peer is
@@ -131,7 +133,7 @@ func (t *routes) Search(key ring.Key) *lookup.Search {
 	if ok && owner.ID == t.self.ID {
 		return lookup.Known(Lookup{Key: key, Owner: owner, Arc: arc, Serving: t.serving.Serves(key)})
 	}
-	s := lookup.New(t.self.ID, key, nil, lookup.DefaultCalls)
+	s := lookup.New(t.self.ID, key, nil, lookup.DefaultCalls).Admit(t.Admits)
 	if !ok {
 		arc, owner, ok = t.beyond(key)
 	}
@@ -148,6 +150,16 @@ func (t *routes) Search(key ring.Key) *lookup.Search {
 	return s
 }
 
+// Admits returns an error unless a peer that answered a lookup may be a member. One that may not is
+// ignored in the routing table for a while.
+func (t *routes) Admits(now time.Time, from peer.ID, answer *wire.NextHopResponse) error {
+	err := t.book.Admit(now, from, answer.GetAdmission())
+	if err != nil {
+		t.dead.set(now, Peer{ID: from}, deadFor)
+	}
+	return err
+}
+
 // Found takes the result of a search: it caches the arc; peers that did not answer are not guessed
 // for a while.
 func (t *routes) Found(l Lookup) {
@@ -158,7 +170,7 @@ func (t *routes) Found(l Lookup) {
 
 // NextHop answers a routing request for key: this peer, the owner by our leaf set, or nearer peers.
 func (t *routes) NextHop(key ring.Key) *wire.NextHopResponse {
-	answer := &wire.NextHopResponse{Hint: t.Hint(key), Known: t.neighborhood.leaves.Covers(key) && t.serving.placed()}
+	answer := &wire.NextHopResponse{Hint: t.Hint(key), Known: t.neighborhood.leaves.Covers(key) && t.serving.placed(), Admission: t.book.Admission()}
 	if answer.Hint != nil && peer.ID(answer.Hint.GetOwner().GetId()) == t.self.ID {
 		answer.Final, answer.Serving = true, t.serving.Serves(key)
 		return answer
@@ -190,6 +202,7 @@ func (t *routes) entry(from peer.ID) *wire.EntryResponse {
 	shuffle(t.rnd, members)
 	return &wire.EntryResponse{
 		Self: t.self.Wire(), State: t.serving.state.wire(), Peers: member.Wire(members[:min(entryPeers, len(members))]),
+		Admission: t.book.Admission(),
 	}
 }
 
@@ -214,7 +227,7 @@ func (t *routes) scan() []Peer {
 func (t *routes) Members() []Peer {
 	members := append(t.neighborhood.members(), t.attach.Peers()...)
 	for _, p := range t.table.All() {
-		if p.ID != t.self.ID && !t.neighborhood.leaves.Contains(p.Key()) && !t.dead.has(p) {
+		if p.ID != t.self.ID && !t.neighborhood.leaves.Contains(p.Key()) && !t.dead.has(p) && t.book.Valid(t.now, p.ID) {
 			members = append(members, p)
 		}
 	}

@@ -329,6 +329,9 @@ type roles struct {
 // follow applies the decision of reach.
 func (o *roles) follow(now time.Time) {
 	role := o.reach.Role(now)
+	if o.uncertified(now) {
+		role = RoleWorker
+	}
 	switch {
 	case role == RoleMember && o.serving.state == Worker:
 		o.promote(now)
@@ -342,6 +345,13 @@ func (o *roles) follow(now time.Time) {
 		o.cutOff = true
 		o.emit(CutOff{})
 	}
+}
+
+// uncertified reports whether this peer may be no member for lack of a certificate. A worker needs
+// one that does not end at once.
+func (o *roles) uncertified(now time.Time) bool {
+	_, known := o.book.Charter()
+	return known && o.book.Ends(now)
 }
 
 // promote lets a worker join the ring.
@@ -364,7 +374,9 @@ func (o *roles) stepDown(now time.Time) []Call {
 	o.serving.serve(false, ring.Arc{})
 	o.serving.setState(Worker)
 	o.neighborhood.setRole(RoleWorker)
-	o.reach.StepDown(now)
+	if !o.uncertified(now) {
+		o.reach.StepDown(now)
+	}
 	calls := o.goodbyes(now)
 	o.contacts.remember(before...)
 	o.attach.AddCandidates(before...)

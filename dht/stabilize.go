@@ -39,6 +39,13 @@ func (o *rounds) round(now time.Time) {
 		return
 	}
 	o.dead.expire(now)
+	if _, known := o.book.Charter(); !known {
+		for _, p := range o.contacts.list[:min(len(o.contacts.list), nearestAsked)] {
+			o.call(p, entryRequest(), inFlight{kind: callEntry})
+		}
+		o.pace.rest(now)
+		return
+	}
 	if o.serving.state == Worker {
 		o.worker(now)
 		return
@@ -275,7 +282,7 @@ func (l *listener) attached(now time.Time, req *wire.AttachRequest) *wire.Messag
 		l.emit(AttachedChanged{})
 	}
 	around := l.neighborhood.members()
-	return attachResponse(accepted, around[:min(len(around), wire.MaxPeers)])
+	return attachResponse(accepted, around[:min(len(around), wire.MaxPeers)], l.book.Admission())
 }
 
 // exchange builds this peer's announcements and requests those of its neighbors.
@@ -312,7 +319,7 @@ func (x *exchange) neighbours(now time.Time) *wire.Neighbours {
 	lists := x.neighborhood.lists()
 	announced := &wire.Neighbours{
 		Self: lists.Self, State: x.serving.state.wire(), Predecessors: lists.Predecessors, Successors: lists.Successors, Lists: lists.Lists,
-		Cleared: x.serving.state == Joining && x.serving.cleared(now),
+		Cleared: x.serving.state == Joining && x.serving.cleared(now), Admission: x.book.Admission(),
 	}
 	if x.serving.serves {
 		announced.ServedStart = bytes.Clone(x.serving.served.Start[:]) // the message outlives the arc

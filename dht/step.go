@@ -7,6 +7,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/dht/admission"
 	"github.com/apoidea/apoidea/dht/lookup"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/wire"
@@ -18,6 +19,8 @@ type step struct {
 	cfg  Config
 	self Peer
 	rnd  *rand.Rand
+	book *admission.Book
+	now  time.Time // of the current input, or the last
 
 	calls    map[uint64]inFlight
 	lastCall uint64
@@ -61,11 +64,12 @@ const (
 	callVouch
 	callSearch
 	callAttach
+	callEntry
 	callFarewell // the result is ignored
 )
 
 func newStep(cfg Config, self Peer) *step {
-	return &step{cfg: cfg, self: self, rnd: rand.New(rand.NewPCG(cfg.Seed, be64(self.Key()))), calls: map[uint64]inFlight{}}
+	return &step{cfg: cfg, self: self, rnd: rand.New(rand.NewPCG(cfg.Seed, be64(self.Key()))), book: cfg.Admission, calls: map[uint64]inFlight{}}
 }
 
 func be64(k ring.Key) uint64 {

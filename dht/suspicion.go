@@ -150,6 +150,17 @@ func (u *suspicion) died(now time.Time, n *neighbor) {
 	u.emit(PeerDead{n.peer, n.proven})
 }
 
+// expel removes the leaf peers whose certificates have ended, as if they died now: they may serve
+// until they learn of it.
+func (u *suspicion) expel(now time.Time) {
+	for _, key := range u.neighborhood.leaves.Members() {
+		if n := u.neighborhood.peers[key]; !u.book.Valid(now, n.peer.ID) {
+			n.unanswered, n.proven = now, false
+			u.died(now, n)
+		}
+	}
+}
+
 // left removes a peer that sent a goodbye. It had stopped serving by then, so there is nothing to
 // wait for.
 func (u *suspicion) left(now time.Time, p Peer) {

@@ -46,6 +46,9 @@ const (
 	enoughVotes = 3
 	// maxWitnesses is the maximum number of calls after an ownership claim that lacks votes.
 	maxWitnesses = 5
+	// maxRejected is the number of calls to peers that are no members that a search makes besides its
+	// limit: as many as it is seeded with from a routing table, which may be all of those.
+	maxRejected = 20
 )
 
 // Search is one iterative lookup as a plain state machine: call the peers that Ask returns, pass
@@ -68,6 +71,8 @@ type Search struct {
 	found      *Found
 	trace      []Hop
 	calls      int
+	admits     func(now time.Time, from peer.ID, answer *wire.NextHopResponse) error // nil: all
+	rejected   int                                                                   // answers by it
 }
 
 type candidate struct {
@@ -100,6 +105,13 @@ func New(self peer.ID, key ring.Key, seeds []member.Peer, limit int) *Search {
 // verifies each peer by a call.
 func (s *Search) Believe() *Search {
 	s.votes = 0
+	return s
+}
+
+// Admit sets a check of the peers that answer: the answer of one for which it returns an error does
+// not count, nor does the call, up to maxRejected.
+func (s *Search) Admit(check func(now time.Time, from peer.ID, answer *wire.NextHopResponse) error) *Search {
+	s.admits = check
 	return s
 }
 
@@ -245,6 +257,12 @@ func (s *Search) Answer(now time.Time, from member.Peer, answer *wire.Message, e
 	next := answer.GetNextHopResponse()
 	if err == nil && next == nil {
 		hop.Err = fmt.Errorf("refused: %s", answer.GetRefusal().GetText())
+	}
+	if hop.Err == nil && s.admits != nil {
+		if hop.Err = s.admits(now, from.ID, next); hop.Err != nil && s.rejected < maxRejected {
+			s.rejected++
+			s.limit++
+		}
 	}
 	if hop.Err != nil {
 		l.state = leadFailed

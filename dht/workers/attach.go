@@ -300,6 +300,9 @@ func (r *Reach) StepDown(now time.Time) {
 	}
 }
 
+// Last returns the role of the last call of Role or StepDown.
+func (r *Reach) Last() member.Role { return r.role }
+
 // Seen returns the last observation.
 func (r *Reach) Seen() Reachability { return r.seen }
 
