@@ -55,6 +55,9 @@ func (n *Node) start(memory *dht.Memory, found bool) {
 	if s.behindNAT(n.Index) {
 		cfg.Role = dht.RoleWorker
 	}
+	if s.world.Admission != nil {
+		cfg.Admission = s.world.Admission(n)
+	}
 	n.Host.Start()
 	n.table = NewTable(n.key)
 	n.Ring = dht.NewRing(cfg, n.Peer, n.table)

@@ -12,15 +12,18 @@
 package dhtsim
 
 import (
+	"crypto/ed25519"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/admission"
 	"github.com/apoidea/apoidea/dht/dhtsim/clock"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/wire"
@@ -44,6 +47,9 @@ type World struct {
 	NAT func(i int) bool
 	// Config is the configuration of all peers, except seed, memory and role.
 	Config dht.Config
+	// Admission returns the charter and certificates of a starting peer; nil: an open ring. Only with it
+	// do the peers have keys.
+	Admission func(n *Node) *admission.Book
 	// Ring returns the kad-dht network that fills a peer's table; nil means one for all.
 	Ring func(i int) int
 }
@@ -67,6 +73,7 @@ type Sim struct {
 	drawn  uint64  // identities
 	sorted []*Node // live peers, by position
 	byID   map[peer.ID]*Node
+	keys   map[peer.ID]crypto.PrivKey
 }
 
 // NewSim returns an empty world.
@@ -78,7 +85,7 @@ func NewSim(w World) *Sim {
 	net.Loss, net.NAT = w.Loss, w.NAT
 	return &Sim{
 		Network: net, Config: w.Config, Rand: rand.New(rand.NewPCG(w.Seed, 0x72696e67)),
-		world: w, mixed: w.NAT != nil || w.Ring != nil, byID: make(map[peer.ID]*Node),
+		world: w, mixed: w.NAT != nil || w.Ring != nil || w.Admission != nil, byID: make(map[peer.ID]*Node), keys: make(map[peer.ID]crypto.PrivKey),
 	}
 }
 
@@ -107,8 +114,24 @@ func (s *Sim) draw() *Node {
 // identity returns the next unused identity.
 func (s *Sim) identity() dht.Peer {
 	s.drawn++
-	return identity(s.world.Seed, s.drawn-1)
+	p := identity(s.world.Seed, s.drawn-1)
+	if s.world.Admission == nil {
+		return p
+	}
+	id, _ := peer.IDFromPrivateKey(keyOf(p)) // an Ed25519 key has one
+	s.keys[id] = keyOf(p)
+	return dht.NewPeer(id, p.Addrs)
 }
+
+// keyOf returns a key that a drawn identity determines.
+func keyOf(p dht.Peer) crypto.PrivKey {
+	seed := []byte(p.ID)
+	key, _ := crypto.UnmarshalEd25519PrivateKey(ed25519.NewKeyFromSeed(seed[len(seed)-ed25519.SeedSize:])) // of the right size
+	return key
+}
+
+// Key returns the key of a peer in a world with Admission.
+func (s *Sim) Key(n *Node) crypto.PrivKey { return s.keys[n.Peer.ID] }
 
 func (s *Sim) node(p dht.Peer) *Node {
 	n := &Node{Host: s.NewHost(s.world.First + len(s.Nodes)), Peer: p, sim: s, key: p.Key()}
@@ -235,6 +258,12 @@ func (s *Sim) StepDown(n *Node) { n.farewell(n.Ring.StepDown(s.Now())) }
 func (s *Sim) Restart(n *Node, memory *dht.Memory) {
 	s.insert(n)
 	n.start(memory, false)
+}
+
+// Admit passes charter and certificates of a peer to an input.
+func (s *Sim) Admit(n *Node, input func(b *admission.Book)) {
+	n.Admission(s.Now(), input)
+	n.after()
 }
 
 // Observe reports to a peer whether others can dial it.
