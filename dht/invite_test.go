@@ -96,6 +96,7 @@ func TestUncertifiedOwnNothing(t *testing.T) {
 	var stolen *wire.Admission
 	r.Admit(r.Nodes[3], func(b *admission.Book) { stolen = b.Admission() })
 	liars := make(map[peer.ID]*dhtsim.Node)
+	var first dht.Peer // the one that the others vouch for
 	for range 30 {
 		l := r.Liar(func(self dht.Peer, req *wire.Message) *wire.Message {
 			if req.GetStabilizeRequest() != nil {
@@ -103,39 +104,42 @@ func TestUncertifiedOwnNothing(t *testing.T) {
 					Sender: &wire.Neighbours{Self: self.Wire(), State: wire.State_STATE_SERVING, Admission: stolen},
 				}})
 			}
-			m := claimsAll(self, req)
+			m := vouchesFor(first)(self, req)
+			if self.ID == first.ID {
+				m = claimsAll(self, req)
+			}
 			m.GetNextHopResponse().Admission = stolen
 			return m
 		})
-		liars[l.Peer.ID] = l
+		if liars[l.Peer.ID] = l; first.ID == "" {
+			first = l.Peer
+		}
 	}
 	living := slices.Clone(r.Living())
 	for i := range 400 {
 		n := living[i%len(living)]
 		for _, l := range liars {
 			n.Meet(l)
-			if i < len(living) {
-				self := l.Peer
-				answer := n.Handle(r.Now(), self.ID, wire.New(&wire.Message_StabilizeRequest{StabilizeRequest: &wire.StabilizeRequest{
-					Sender: &wire.Neighbours{Self: self.Wire(), State: wire.State_STATE_JOINING, Admission: stolen},
-				}}))
-				if answer.GetRefusal() == nil {
-					t.Fatalf("a stabilize request without a certificate is answered: %v", answer)
-				}
-			}
 		}
 		key := r.RandomKey()
-		for id := range liars {
-			if i%2 == 0 {
-				key = liars[id].Peer.Key()
-			}
-			break
+		if i%2 == 0 {
+			key = first.Key()
 		}
 		want := r.Truth(key).Peer.ID
 		found, err := lookupFrom(r.Sim, n, key)
 		guess, guessed := n.Guess(key)
 		if err != nil || found.Owner.ID != want || guessed && guess.ID != want {
 			t.Errorf("lookup %d from a %s: owner %s (%v), guess %s, expected %s", i, n.State(), found.Owner, err, guess, want)
+		}
+	}
+	for _, n := range living {
+		for _, l := range liars {
+			answer := n.Handle(r.Now(), l.Peer.ID, wire.New(&wire.Message_StabilizeRequest{StabilizeRequest: &wire.StabilizeRequest{
+				Sender: &wire.Neighbours{Self: l.Peer.Wire(), State: wire.State_STATE_JOINING, Admission: stolen},
+			}}))
+			if answer.GetRefusal() == nil {
+				t.Fatalf("a stabilize request without a certificate is answered: %v", answer)
+			}
 		}
 	}
 	r.Run(30 * time.Second)

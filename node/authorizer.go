@@ -122,6 +122,13 @@ func (g *authorizer) left(id peer.ID, proven bool) {
 	g.remember(question{id: id, was: true}, standing{yes: true, until: time.Now().Add(records.DepartTime)})
 }
 
+// revoked forgets what is cached about peers: some may have lost their membership.
+func (g *authorizer) revoked() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	clear(g.standings)
+}
+
 // Member implements rpc.Gate: a member is the owner of its own position.
 func (g *authorizer) Member(ctx context.Context, id peer.ID) bool {
 	if id == g.self || g.neighbor(id) || g.atItsPlace(id) {

@@ -93,6 +93,9 @@ type Config struct {
 	ForgetLimits bool
 	// Found lets a restarted peer serve alone although it was not alone before.
 	Found bool
+	// Admission is open or invite: the charter of a ring that this peer founds, and the only one that it
+	// joins. Empty: open in the lab profile if it founds, any if it joins.
+	Admission string
 
 	// AllowPrivate permits fetches from private, loopback and link-local addresses.
 	AllowPrivate bool
@@ -284,6 +287,7 @@ func (c *Config) Validate() error {
 		oneOf("duplicates", c.Duplicates, "extract", "drop"),
 		oneOf("seen", c.Seen, "exact", "bloom"),
 		oneOf("reachability", c.Reachability, "", "auto", "public", "private"),
+		oneOf("admission", c.Admission, "", "open", "invite"),
 		oneOf("nat-traversal", c.NATTraversal, "", "on", "off"),
 		listens(c.Listen),
 		entries(c.Bootstrap),

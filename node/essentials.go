@@ -43,7 +43,7 @@ const (
 
 // essentialNames are the names of the copied records, besides the jobs: the identity, and what a
 // peer with a new database needs to find its ring again.
-var essentialNames = []string{metaIdentity, metaIncarnation, metaMemory, metaRemembered, metaEntries, limits.MetaLimits}
+var essentialNames = []string{metaIdentity, metaIncarnation, metaMemory, metaRemembered, metaEntries, metaAdmission, limits.MetaLimits}
 
 // maxEssentials is the maximum size of the file, in bytes: a job's spec may have a mebibyte of
 // seeds.

@@ -131,6 +131,10 @@ func newRingRoom(
 	}
 	r.nearby = newNearby(cfg.MDNS)
 	r.nearby.look(ctx, r)
+	founds := cfg.Found || !r.restarted && len(cfg.Bootstrap)+len(cfg.DNSSeed)+len(r.sources.Nearby) == 0
+	if r.undecided(memory, founds) {
+		return nil, errNoAdmission
+	}
 	key, err := m.identity(func(candidates []peer.ID) int { return r.choose(ctx, candidates) })
 	if err != nil {
 		return nil, err
@@ -145,7 +149,10 @@ func newRingRoom(
 	config.TakeOver = cfg.LeaseTTL
 	config.Now = now
 	config.Memory, config.Origin = memory, r.net.Origin
-	config.Found = cfg.Found || !r.restarted && len(cfg.Bootstrap)+len(cfg.DNSSeed)+len(r.sources.Nearby) == 0
+	config.Found = founds
+	if config.Admission, err = r.book(now(), r.net.Self(), memory, founds); err != nil {
+		return nil, errors.Join(err, r.net.Close())
+	}
 	config.Role = r.net.Role(memory, config.Found)
 	self := r.net.Peer(r.net.Self())
 	self.Incarnation = incarnation
@@ -466,7 +473,7 @@ func (r *ringServices) remember() error {
 	if err != nil {
 		return err
 	}
-	if err := r.meta.put(metaMemory, snapshot); err != nil {
+	if err := errors.Join(r.meta.put(metaMemory, snapshot), r.saveAdmission()); err != nil {
 		return err
 	}
 	// Until it has joined again, the peers of the earlier run stay: some may speak another version.

@@ -97,6 +97,7 @@ func (n *Node) startBelow(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return n.ship.Run(ctx) })
 	g.Go(func() error { return n.keeping.Run(ctx) })
 	g.Go(func() error { return n.ring.keepMemory(ctx) })
+	g.Go(func() error { return n.members.Run(ctx) })
 	g.Go(func() error { return n.essentials.run(ctx) })
 	g.Go(func() error {
 		api := control.NewServer(n, n.token, n.log)

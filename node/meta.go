@@ -29,6 +29,7 @@ const (
 	metaListen      = "listen-addrs"
 	metaDashboard   = "dashboard-addr"
 	metaIncarnation = "incarnation"
+	metaAdmission   = "admission" // charter, certificates and revocations
 	// metaRecovering is set while the database of a repair lacks the records that replicas have.
 	metaRecovering = "recovering"
 )

@@ -33,6 +33,7 @@ import (
 	"github.com/apoidea/apoidea/node/services/crawling"
 	"github.com/apoidea/apoidea/node/services/hosts"
 	"github.com/apoidea/apoidea/node/services/jobs"
+	"github.com/apoidea/apoidea/node/services/membership"
 	"github.com/apoidea/apoidea/node/services/placer"
 	"github.com/apoidea/apoidea/node/services/politeness"
 	"github.com/apoidea/apoidea/node/services/records"
@@ -66,6 +67,7 @@ type Node struct {
 	router     *rpc.Router
 	authorizer *authorizer
 	ship       *records.Replication
+	members    *membership.Service
 	keeping    *records.Keeping
 	contents   *crawling.Contents
 	bodies     *crawling.Bodies
@@ -192,7 +194,7 @@ func (n *Node) register(net *p2p.Net) {
 		handler := sync.OnceValue(func() calls.Handler { return service().Behind(n.authorizer) })
 		net.Handle(name, func(ctx context.Context, from peer.ID, req []byte) ([]byte, error) {
 			open := n.ready
-			if name == inspect.ServiceStatus || name == records.ServiceReplica || name == records.ServiceRecords || name == records.ServicePull {
+			if name == inspect.ServiceStatus || name == records.ServiceReplica || name == records.ServiceRecords || name == records.ServicePull || name == membership.ServiceName {
 				open = n.furnished // a walk or a replication source may reach a joining peer
 			}
 			select {
@@ -230,6 +232,7 @@ func (n *Node) services() []named {
 		{records.ServiceRecords, func() rpc.Service { return n.keeping.Service() }},
 		{records.ServicePull, func() rpc.Service { return n.keeping.PullService() }},
 		{records.ServiceReplica, func() rpc.Service { return n.ship.Service() }},
+		{membership.ServiceName, func() rpc.Service { return n.members.Service() }},
 		{inspect.ServiceStatus, func() rpc.Service { return n.StatusService() }},
 		{inspect.ServiceFiles, func() rpc.Service { return n.FilesService() }},
 	}
@@ -250,6 +253,9 @@ func (n *Node) buildServices() (err error) {
 	}
 	n.router = &rpc.Router{Ring: timedRing{n.ring.dht, n.metrics}, Net: n.ring.net}
 	n.authorizer = newAuthorizer(n.ring, n.router)
+	if n.members, err = n.newMembership(); err != nil {
+		return err
+	}
 	recovering, err := n.meta.space.Has([]byte(metaRecovering))
 	if err != nil {
 		return err
@@ -340,7 +346,7 @@ func (n *Node) viewed() inspect.Deps {
 		},
 		Ring: inspect.RingDeps{
 			DHT: n.ring.dht, Net: n.ring.net, Router: n.router, WalkFrom: n.ring.walkFrom, Known: n.ring.known, Moving: func() bool { return !n.keeping.Quiet() },
-			Refused: n.authorizer.refused,
+			Refused: n.authorizer.refused, Admission: n.ring.standing,
 		},
 		Hosts:   inspect.HostDeps{Owners: n.owners, Records: n.store.Keyspace(storage.KeyspaceHosts), Unsent: n.jobs.Unsent, Now: n.clock.Now},
 		Crawl:   inspect.CrawlDeps{Worker: n.crawl.Worker, Limits: n.limits, OptOuts: n.optOuts},
@@ -429,8 +435,12 @@ func (n *Node) Banner() string {
 	}
 	if n.ring.dht.State() == dht.Worker {
 		why := "it cannot be dialed"
+		a := n.ring.standing()
 		if n.ring.net.Reached() == p2p.ReachedUnknown {
 			why = "no peer has dialed it yet"
+		}
+		if !a.Member {
+			why = "it has no certificate (a member invites it: apoidea ring invite " + n.ring.net.Self().String() + ")"
 		}
 		return fmt.Sprintf("peer %s, worker for a ring of %d: %s\ndata %s%s", self, n.ring.dht.Size(), why, n.cfg.DataDir, page)
 	}

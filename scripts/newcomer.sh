@@ -14,6 +14,7 @@ not_typed='
 experiment run 	takes minutes, or needs a matrix of round trips; experiments.sh runs them
 --latency rtt\.csv\.gz	needs a matrix of round trips; placement.sh has one
 ssh there	needs a second machine; lan.sh has some
+ring (invite|revoke|accept)	needs a ring by invitation; public.sh has one
 --dns-seed seeds\.example\.net	needs another ring than that of the example before it
 '
 # Promised: a pattern of the example, and one of what it prints.
@@ -116,7 +117,7 @@ ended() {
 }
 at_end 'for name in "${!terminal[@]}"; do ended "$name" TERM; done; for d in /tmp/ring "$HOME"/*/ .; do [ -e "$d/peer1" ] && apoidea cluster down --quiet --dir "$d"; done; kill "$(cat "$work/nginx.pid" 2>/dev/null)" 2>/dev/null'
 until_so() { within 40 "$@" >/dev/null 2>&1; }
-in_background founder apoidea run --profile public --contact https://you.example/ --listen /ip4/$site/tcp/4001 --reachability public --found --dashboard off --data-dir "$work/founder"
+in_background founder apoidea run --profile public --contact https://you.example/ --listen /ip4/$site/tcp/4001 --reachability public --found --admission open --dashboard off --data-dir "$work/founder"
 until_so apoidea status --data-dir "$work/founder" || die "the ring is not founded: $(tail -3 "$work/founder.out")"
 entry=$(apoidea peers --addrs --data-dir "$work/founder" | grep -m 1 /tcp/)
 in_background dns dnsmasq --keep-in-foreground --conf-file=/dev/null --no-resolv --no-hosts --user= --group= --pid-file= --listen-address=127.0.0.1 --bind-interfaces \

@@ -55,7 +55,7 @@ home h2 29.1.0.1
 
 # The lines of the page, in their order.
 mapfile -t lines < <(awk '/^    / && (blank || inside) { inside = 1; print substr($0, 5) } { if (!/^    /) inside = 0; blank = /^$/ }' "$root/docs/founder.md")
-[ ${#lines[@]} = 9 ] || die "docs/founder.md has ${#lines[@]} lines to type, and 9 are typed here"
+[ ${#lines[@]} = 10 ] || die "docs/founder.md has ${#lines[@]} lines to type, and 10 are typed here"
 entry=
 # told N PREFIX: line N of the page, which has to begin so, with what stands for addresses there made those of these machines.
 told() {
@@ -86,7 +86,7 @@ typed() {
 }
 up() { within 30 eval "apoidea status --data-dir '$work/$1' >'$work/$1/status' 2>&1" || { tail -5 "$work/$1/run.log" >&2; die "$1 does not run"; }; }
 ring_of() { apoidea ring --json --data-dir "$work/$2" 2>"$work/ring.err" | jq -e --argjson n "$1" '.closed and (.members | length) == $n' >"$work/ring.out"; }
-given() { typed seed 6 "apoidea seed show" --json --data-dir "$work/seed" 2>"$work/given.err" | jq '[.peers[] | select(.given != "out")] | length'; }
+given() { typed seed 7 "apoidea seed show" --json --data-dir "$work/seed" 2>"$work/given.err" | jq '[.peers[] | select(.given != "out")] | length'; }
 # works NAME: a volunteer serves, or is attached to members of the ring.
 works() { apoidea status --json --data-dir "$work/$1" | jq -e '.ring.members >= 2' >"$work/works.out"; }
 reached() { apoidea status --json --data-dir "$work/$1" | jq -e --arg how "$2" '.reached == $how' >"$work/reached.out"; }
@@ -127,21 +127,26 @@ check "the first founder tells its public address" grep -q '^/ip4/21.1.0.1/tcp/4
 entry=$(grep -m 1 /tcp/ <<<"$entry")
 peer m2 2
 peer m3 2
+for name in m2 m3; do
+  up $name
+  lines[3]="apoidea ring invite $(apoidea status --json --data-dir "$work/$name" | jq -r .peer)"
+  check "the founder invites $name" eval "typed m1 3 'apoidea ring invite 12D3KooW' --data-dir '$work/m1' >'$work/invite.out'"
+done
 check "three founders are a ring" within 30 ring_of 3 m1
 mkdir -p "$work/seed" && chmod 700 "$work/seed"
 # shellcheck disable=SC2046 # words of a line that was typed
-background seed seed $(told 4 "apoidea seed serve --zone $zone") --listen 32.1.0.1:53 --every 5s --data-dir "$work/seed"
+background seed seed $(told 5 "apoidea seed serve --zone $zone") --listen 32.1.0.1:53 --every 5s --data-dir "$work/seed"
 check "the name leads to all three" within 30 eval '[ "$(given)" = 3 ]'
 
-check "who asks for the name is told of them" [ "$(typed m4 5 "dig +short TXT _dnsaddr.$zone" @31.1.0.1 | grep -c dnsaddr=/ip4/2[123].1.0.1/)" -ge 3 ]
+check "who asks for the name is told of them" [ "$(typed m4 6 "dig +short TXT _dnsaddr.$zone" @31.1.0.1 | grep -c dnsaddr=/ip4/2[123].1.0.1/)" -ge 3 ]
 
 # Volunteers know the name alone.
-for name in m4 m5 m6 h1 h2; do peer $name 7; done
+for name in m4 m5 m6 h1 h2; do peer $name 8; done
 for name in m4 m5 m6 h1 h2; do up $name; done
 check "none of them says that nobody can dial it before anybody tried" eval '! grep -l "cannot" "$work"/{m4,m5,m6,h1,h2}/{run.log,status}'
 check "five volunteers have joined by the name alone, two of them in homes" within 30 attached
 # Founders on rented machines keep the records, and leave the crawl to the volunteers.
-for name in m1 m2 m3; do typed $name 3 "apoidea pause" --data-dir "$work/$name" >"$work/pause.out"; done
+for name in m1 m2 m3; do typed $name 4 "apoidea pause" --data-dir "$work/$name" >"$work/pause.out"; done
 # All are as near to the site, so that chance has a part in who gets a host: of 24, in one run of fifty or so, a home gets none. Then it gets another 24.
 for first in 0 24 48; do
   # shellcheck disable=SC2046 # words
@@ -158,9 +163,9 @@ check "a home is relayed to" within 30 eval 'reached h1 relayed && reached h2 re
 { kill -9 "$(cat "$work/m2/run.pid")" && wait "$(cat "$work/m2/run.pid")"; } 2>"$work/killed" || true
 check "the seed forgets the dead founder" within 30 eval '[ "$(given)" = 2 ]'
 check "the ring closes without it" within 60 ring_of 2 m1
-peer m7 7
+peer m7 8
 up m7
 check "a sixth volunteer joins" within 30 works m7
-check "a founder leaves in good order" typed m3 8 "apoidea leave" --data-dir "$work/m3"
+check "a founder leaves in good order" typed m3 9 "apoidea leave" --data-dir "$work/m3"
 [ "$failed" = 0 ] && say "a public ring: ok, $SECONDS s"
 exit "$failed"

@@ -218,7 +218,7 @@ func TestRefusedPort(t *testing.T) {
 func TestNoPublicRing(t *testing.T) {
 	t.Parallel()
 	site, _ := pagesOf(t, 2)
-	public := []string{"--profile", "public", "--contact", "https://you.example/", site}
+	public := []string{"--profile", "public", "--admission", "open", "--contact", "https://you.example/", site}
 	const sentence = "no public ring is built in"
 	out, code := say(t, crawlArgs(filepath.Join(t.TempDir(), "alone"), public...)...)
 	if code != exitDone || strings.Count(out, sentence) != 1 || !strings.Contains(out, "--dns-seed NAME") {

@@ -32,7 +32,7 @@ func newRing(g *globals) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&watch, "watch", false, "print ring events until interrupted")
-	cmd.AddCommand(newRingLookup(g), newRingHosts(g), newRingGraph(g))
+	cmd.AddCommand(newRingLookup(g), newRingHosts(g), newRingGraph(g), newRingInvite(g), newRingRevoke(g), newRingAccept(g))
 	return cmd
 }
 

@@ -390,6 +390,7 @@ func (b *Book) Revocations(now time.Time) (list []*wire.Revocation, sum uint64) 
 			sum += h.Sum64()
 		}
 	}
+	slices.SortFunc(list, func(p, q *wire.Revocation) int { return bytes.Compare(p.GetSignature(), q.GetSignature()) })
 	return list, sum
 }
 

@@ -7,6 +7,6 @@ func init() {
 	sizelimit.Table("apoidea.dht.v1", map[string]int{
 		"Peer.addrs": MaxAddrs, "Neighbours.predecessors": MaxPeers, "Neighbours.successors": MaxPeers, "NextHopResponse.closer": MaxPeers,
 		"EntryResponse.peers": MaxPeers, "AttachResponse.peers": MaxPeers, "Memory.peers": MaxPeers,
-		"Admission.chain": MaxChain, "Revocation.chain": MaxChain - 1, "Standing.revocations": MaxRevocations,
+		"Admission.chain": MaxChain, "Revocation.chain": MaxChain - 1, "Standing.revocations": MaxRevocations, "Revocations.revocations": MaxRevocations,
 	}, nil)
 }

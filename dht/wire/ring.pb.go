@@ -450,6 +450,149 @@ func (x *Revocation) GetChain() []*Certificate {
 	return nil
 }
 
+// Invitation gives a peer its certificates, from their last issuer.
+type Invitation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Admission     *Admission             `protobuf:"bytes,1,opt,name=admission,proto3" json:"admission,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Invitation) Reset() {
+	*x = Invitation{}
+	mi := &file_ring_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Invitation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Invitation) ProtoMessage() {}
+
+func (x *Invitation) ProtoReflect() protoreflect.Message {
+	mi := &file_ring_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Invitation.ProtoReflect.Descriptor instead.
+func (*Invitation) Descriptor() ([]byte, []int) {
+	return file_ring_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Invitation) GetAdmission() *Admission {
+	if x != nil {
+		return x.Admission
+	}
+	return nil
+}
+
+// Renewal asks the last issuer of the sender's certificates for new ones, which the answer has.
+type Renewal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Admission     *Admission             `protobuf:"bytes,1,opt,name=admission,proto3" json:"admission,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Renewal) Reset() {
+	*x = Renewal{}
+	mi := &file_ring_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Renewal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Renewal) ProtoMessage() {}
+
+func (x *Renewal) ProtoReflect() protoreflect.Message {
+	mi := &file_ring_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Renewal.ProtoReflect.Descriptor instead.
+func (*Renewal) Descriptor() ([]byte, []int) {
+	return file_ring_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Renewal) GetAdmission() *Admission {
+	if x != nil {
+		return x.Admission
+	}
+	return nil
+}
+
+// Revocations sends new revocations, and asks for those of the receiver unless their hash is equal.
+type Revocations struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sum           uint64                 `protobuf:"fixed64,1,opt,name=sum,proto3" json:"sum,omitempty"`
+	Revocations   []*Revocation          `protobuf:"bytes,2,rep,name=revocations,proto3" json:"revocations,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Revocations) Reset() {
+	*x = Revocations{}
+	mi := &file_ring_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Revocations) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Revocations) ProtoMessage() {}
+
+func (x *Revocations) ProtoReflect() protoreflect.Message {
+	mi := &file_ring_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Revocations.ProtoReflect.Descriptor instead.
+func (*Revocations) Descriptor() ([]byte, []int) {
+	return file_ring_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Revocations) GetSum() uint64 {
+	if x != nil {
+		return x.Sum
+	}
+	return 0
+}
+
+func (x *Revocations) GetRevocations() []*Revocation {
+	if x != nil {
+		return x.Revocations
+	}
+	return nil
+}
+
 // Standing is what a peer stores about its ring's members.
 type Standing struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -461,7 +604,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_ring_proto_msgTypes[4]
+	mi := &file_ring_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -473,7 +616,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[4]
+	mi := &file_ring_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -486,7 +629,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{4}
+	return file_ring_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Standing) GetAdmission() *Admission {
@@ -523,7 +666,7 @@ type Neighbours struct {
 
 func (x *Neighbours) Reset() {
 	*x = Neighbours{}
-	mi := &file_ring_proto_msgTypes[5]
+	mi := &file_ring_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -535,7 +678,7 @@ func (x *Neighbours) String() string {
 func (*Neighbours) ProtoMessage() {}
 
 func (x *Neighbours) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[5]
+	mi := &file_ring_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -548,7 +691,7 @@ func (x *Neighbours) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Neighbours.ProtoReflect.Descriptor instead.
 func (*Neighbours) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{5}
+	return file_ring_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Neighbours) GetSelf() *Peer {
@@ -633,7 +776,7 @@ type Hint struct {
 
 func (x *Hint) Reset() {
 	*x = Hint{}
-	mi := &file_ring_proto_msgTypes[6]
+	mi := &file_ring_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -645,7 +788,7 @@ func (x *Hint) String() string {
 func (*Hint) ProtoMessage() {}
 
 func (x *Hint) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[6]
+	mi := &file_ring_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -658,7 +801,7 @@ func (x *Hint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hint.ProtoReflect.Descriptor instead.
 func (*Hint) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{6}
+	return file_ring_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Hint) GetOwner() *Peer {
@@ -692,7 +835,7 @@ type StabilizeRequest struct {
 
 func (x *StabilizeRequest) Reset() {
 	*x = StabilizeRequest{}
-	mi := &file_ring_proto_msgTypes[7]
+	mi := &file_ring_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -704,7 +847,7 @@ func (x *StabilizeRequest) String() string {
 func (*StabilizeRequest) ProtoMessage() {}
 
 func (x *StabilizeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[7]
+	mi := &file_ring_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -717,7 +860,7 @@ func (x *StabilizeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StabilizeRequest.ProtoReflect.Descriptor instead.
 func (*StabilizeRequest) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{7}
+	return file_ring_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StabilizeRequest) GetSender() *Neighbours {
@@ -736,7 +879,7 @@ type StabilizeResponse struct {
 
 func (x *StabilizeResponse) Reset() {
 	*x = StabilizeResponse{}
-	mi := &file_ring_proto_msgTypes[8]
+	mi := &file_ring_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -748,7 +891,7 @@ func (x *StabilizeResponse) String() string {
 func (*StabilizeResponse) ProtoMessage() {}
 
 func (x *StabilizeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[8]
+	mi := &file_ring_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -761,7 +904,7 @@ func (x *StabilizeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StabilizeResponse.ProtoReflect.Descriptor instead.
 func (*StabilizeResponse) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{8}
+	return file_ring_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StabilizeResponse) GetSender() *Neighbours {
@@ -780,7 +923,7 @@ type NextHopRequest struct {
 
 func (x *NextHopRequest) Reset() {
 	*x = NextHopRequest{}
-	mi := &file_ring_proto_msgTypes[9]
+	mi := &file_ring_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -792,7 +935,7 @@ func (x *NextHopRequest) String() string {
 func (*NextHopRequest) ProtoMessage() {}
 
 func (x *NextHopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[9]
+	mi := &file_ring_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -805,7 +948,7 @@ func (x *NextHopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextHopRequest.ProtoReflect.Descriptor instead.
 func (*NextHopRequest) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{9}
+	return file_ring_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *NextHopRequest) GetKey() []byte {
@@ -829,7 +972,7 @@ type NextHopResponse struct {
 
 func (x *NextHopResponse) Reset() {
 	*x = NextHopResponse{}
-	mi := &file_ring_proto_msgTypes[10]
+	mi := &file_ring_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +984,7 @@ func (x *NextHopResponse) String() string {
 func (*NextHopResponse) ProtoMessage() {}
 
 func (x *NextHopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[10]
+	mi := &file_ring_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +997,7 @@ func (x *NextHopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextHopResponse.ProtoReflect.Descriptor instead.
 func (*NextHopResponse) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{10}
+	return file_ring_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *NextHopResponse) GetFinal() bool {
@@ -909,7 +1052,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_ring_proto_msgTypes[11]
+	mi := &file_ring_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -921,7 +1064,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[11]
+	mi := &file_ring_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -934,7 +1077,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{11}
+	return file_ring_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PingRequest) GetTarget() []byte {
@@ -953,7 +1096,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_ring_proto_msgTypes[12]
+	mi := &file_ring_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -965,7 +1108,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[12]
+	mi := &file_ring_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -978,7 +1121,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{12}
+	return file_ring_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PingResponse) GetReachable() bool {
@@ -996,7 +1139,7 @@ type EntryRequest struct {
 
 func (x *EntryRequest) Reset() {
 	*x = EntryRequest{}
-	mi := &file_ring_proto_msgTypes[13]
+	mi := &file_ring_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1008,7 +1151,7 @@ func (x *EntryRequest) String() string {
 func (*EntryRequest) ProtoMessage() {}
 
 func (x *EntryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[13]
+	mi := &file_ring_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1021,7 +1164,7 @@ func (x *EntryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntryRequest.ProtoReflect.Descriptor instead.
 func (*EntryRequest) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{13}
+	return file_ring_proto_rawDescGZIP(), []int{16}
 }
 
 type EntryResponse struct {
@@ -1036,7 +1179,7 @@ type EntryResponse struct {
 
 func (x *EntryResponse) Reset() {
 	*x = EntryResponse{}
-	mi := &file_ring_proto_msgTypes[14]
+	mi := &file_ring_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1048,7 +1191,7 @@ func (x *EntryResponse) String() string {
 func (*EntryResponse) ProtoMessage() {}
 
 func (x *EntryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[14]
+	mi := &file_ring_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1061,7 +1204,7 @@ func (x *EntryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntryResponse.ProtoReflect.Descriptor instead.
 func (*EntryResponse) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{14}
+	return file_ring_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *EntryResponse) GetSelf() *Peer {
@@ -1103,7 +1246,7 @@ type AttachRequest struct {
 
 func (x *AttachRequest) Reset() {
 	*x = AttachRequest{}
-	mi := &file_ring_proto_msgTypes[15]
+	mi := &file_ring_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1115,7 +1258,7 @@ func (x *AttachRequest) String() string {
 func (*AttachRequest) ProtoMessage() {}
 
 func (x *AttachRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[15]
+	mi := &file_ring_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1128,7 +1271,7 @@ func (x *AttachRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachRequest.ProtoReflect.Descriptor instead.
 func (*AttachRequest) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{15}
+	return file_ring_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AttachRequest) GetSender() *Peer {
@@ -1156,7 +1299,7 @@ type AttachResponse struct {
 
 func (x *AttachResponse) Reset() {
 	*x = AttachResponse{}
-	mi := &file_ring_proto_msgTypes[16]
+	mi := &file_ring_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1168,7 +1311,7 @@ func (x *AttachResponse) String() string {
 func (*AttachResponse) ProtoMessage() {}
 
 func (x *AttachResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[16]
+	mi := &file_ring_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1181,7 +1324,7 @@ func (x *AttachResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachResponse.ProtoReflect.Descriptor instead.
 func (*AttachResponse) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{16}
+	return file_ring_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AttachResponse) GetAccepted() bool {
@@ -1216,7 +1359,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_ring_proto_msgTypes[17]
+	mi := &file_ring_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1228,7 +1371,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[17]
+	mi := &file_ring_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1241,7 +1384,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{17}
+	return file_ring_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Refusal) GetReason() Reason {
@@ -1281,7 +1424,7 @@ type Message struct {
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_ring_proto_msgTypes[18]
+	mi := &file_ring_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1293,7 +1436,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[18]
+	mi := &file_ring_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1306,7 +1449,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{18}
+	return file_ring_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Message) GetVersion() uint32 {
@@ -1507,7 +1650,7 @@ type Memory struct {
 
 func (x *Memory) Reset() {
 	*x = Memory{}
-	mi := &file_ring_proto_msgTypes[19]
+	mi := &file_ring_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1519,7 +1662,7 @@ func (x *Memory) String() string {
 func (*Memory) ProtoMessage() {}
 
 func (x *Memory) ProtoReflect() protoreflect.Message {
-	mi := &file_ring_proto_msgTypes[19]
+	mi := &file_ring_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1532,7 +1675,7 @@ func (x *Memory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Memory.ProtoReflect.Descriptor instead.
 func (*Memory) Descriptor() ([]byte, []int) {
-	return file_ring_proto_rawDescGZIP(), []int{19}
+	return file_ring_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Memory) GetVersion() uint32 {
@@ -1603,7 +1746,15 @@ const file_ring_proto_rawDesc = "" +
 	"\x02at\x18\x03 \x01(\x03R\x02at\x12\x14\n" +
 	"\x05until\x18\x04 \x01(\x03R\x05until\x12\x1c\n" +
 	"\tsignature\x18\x05 \x01(\fR\tsignature\x121\n" +
-	"\x05chain\x18\x06 \x03(\v2\x1b.apoidea.dht.v1.CertificateR\x05chain\"\x81\x01\n" +
+	"\x05chain\x18\x06 \x03(\v2\x1b.apoidea.dht.v1.CertificateR\x05chain\"E\n" +
+	"\n" +
+	"Invitation\x127\n" +
+	"\tadmission\x18\x01 \x01(\v2\x19.apoidea.dht.v1.AdmissionR\tadmission\"B\n" +
+	"\aRenewal\x127\n" +
+	"\tadmission\x18\x01 \x01(\v2\x19.apoidea.dht.v1.AdmissionR\tadmission\"]\n" +
+	"\vRevocations\x12\x10\n" +
+	"\x03sum\x18\x01 \x01(\x06R\x03sum\x12<\n" +
+	"\vrevocations\x18\x02 \x03(\v2\x1a.apoidea.dht.v1.RevocationR\vrevocations\"\x81\x01\n" +
 	"\bStanding\x127\n" +
 	"\tadmission\x18\x01 \x01(\v2\x19.apoidea.dht.v1.AdmissionR\tadmission\x12<\n" +
 	"\vrevocations\x18\x02 \x03(\v2\x1a.apoidea.dht.v1.RevocationR\vrevocations\"\x90\x03\n" +
@@ -1709,7 +1860,7 @@ func file_ring_proto_rawDescGZIP() []byte {
 }
 
 var file_ring_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_ring_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_ring_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_ring_proto_goTypes = []any{
 	(Role)(0),                 // 0: apoidea.dht.v1.Role
 	(State)(0),                // 1: apoidea.dht.v1.State
@@ -1718,66 +1869,72 @@ var file_ring_proto_goTypes = []any{
 	(*Certificate)(nil),       // 4: apoidea.dht.v1.Certificate
 	(*Admission)(nil),         // 5: apoidea.dht.v1.Admission
 	(*Revocation)(nil),        // 6: apoidea.dht.v1.Revocation
-	(*Standing)(nil),          // 7: apoidea.dht.v1.Standing
-	(*Neighbours)(nil),        // 8: apoidea.dht.v1.Neighbours
-	(*Hint)(nil),              // 9: apoidea.dht.v1.Hint
-	(*StabilizeRequest)(nil),  // 10: apoidea.dht.v1.StabilizeRequest
-	(*StabilizeResponse)(nil), // 11: apoidea.dht.v1.StabilizeResponse
-	(*NextHopRequest)(nil),    // 12: apoidea.dht.v1.NextHopRequest
-	(*NextHopResponse)(nil),   // 13: apoidea.dht.v1.NextHopResponse
-	(*PingRequest)(nil),       // 14: apoidea.dht.v1.PingRequest
-	(*PingResponse)(nil),      // 15: apoidea.dht.v1.PingResponse
-	(*EntryRequest)(nil),      // 16: apoidea.dht.v1.EntryRequest
-	(*EntryResponse)(nil),     // 17: apoidea.dht.v1.EntryResponse
-	(*AttachRequest)(nil),     // 18: apoidea.dht.v1.AttachRequest
-	(*AttachResponse)(nil),    // 19: apoidea.dht.v1.AttachResponse
-	(*Refusal)(nil),           // 20: apoidea.dht.v1.Refusal
-	(*Message)(nil),           // 21: apoidea.dht.v1.Message
-	(*Memory)(nil),            // 22: apoidea.dht.v1.Memory
+	(*Invitation)(nil),        // 7: apoidea.dht.v1.Invitation
+	(*Renewal)(nil),           // 8: apoidea.dht.v1.Renewal
+	(*Revocations)(nil),       // 9: apoidea.dht.v1.Revocations
+	(*Standing)(nil),          // 10: apoidea.dht.v1.Standing
+	(*Neighbours)(nil),        // 11: apoidea.dht.v1.Neighbours
+	(*Hint)(nil),              // 12: apoidea.dht.v1.Hint
+	(*StabilizeRequest)(nil),  // 13: apoidea.dht.v1.StabilizeRequest
+	(*StabilizeResponse)(nil), // 14: apoidea.dht.v1.StabilizeResponse
+	(*NextHopRequest)(nil),    // 15: apoidea.dht.v1.NextHopRequest
+	(*NextHopResponse)(nil),   // 16: apoidea.dht.v1.NextHopResponse
+	(*PingRequest)(nil),       // 17: apoidea.dht.v1.PingRequest
+	(*PingResponse)(nil),      // 18: apoidea.dht.v1.PingResponse
+	(*EntryRequest)(nil),      // 19: apoidea.dht.v1.EntryRequest
+	(*EntryResponse)(nil),     // 20: apoidea.dht.v1.EntryResponse
+	(*AttachRequest)(nil),     // 21: apoidea.dht.v1.AttachRequest
+	(*AttachResponse)(nil),    // 22: apoidea.dht.v1.AttachResponse
+	(*Refusal)(nil),           // 23: apoidea.dht.v1.Refusal
+	(*Message)(nil),           // 24: apoidea.dht.v1.Message
+	(*Memory)(nil),            // 25: apoidea.dht.v1.Memory
 }
 var file_ring_proto_depIdxs = []int32{
 	0,  // 0: apoidea.dht.v1.Peer.role:type_name -> apoidea.dht.v1.Role
 	4,  // 1: apoidea.dht.v1.Admission.chain:type_name -> apoidea.dht.v1.Certificate
 	4,  // 2: apoidea.dht.v1.Revocation.chain:type_name -> apoidea.dht.v1.Certificate
-	5,  // 3: apoidea.dht.v1.Standing.admission:type_name -> apoidea.dht.v1.Admission
-	6,  // 4: apoidea.dht.v1.Standing.revocations:type_name -> apoidea.dht.v1.Revocation
-	3,  // 5: apoidea.dht.v1.Neighbours.self:type_name -> apoidea.dht.v1.Peer
-	1,  // 6: apoidea.dht.v1.Neighbours.state:type_name -> apoidea.dht.v1.State
-	3,  // 7: apoidea.dht.v1.Neighbours.predecessors:type_name -> apoidea.dht.v1.Peer
-	3,  // 8: apoidea.dht.v1.Neighbours.successors:type_name -> apoidea.dht.v1.Peer
-	5,  // 9: apoidea.dht.v1.Neighbours.admission:type_name -> apoidea.dht.v1.Admission
-	3,  // 10: apoidea.dht.v1.Hint.owner:type_name -> apoidea.dht.v1.Peer
-	8,  // 11: apoidea.dht.v1.StabilizeRequest.sender:type_name -> apoidea.dht.v1.Neighbours
-	8,  // 12: apoidea.dht.v1.StabilizeResponse.sender:type_name -> apoidea.dht.v1.Neighbours
-	9,  // 13: apoidea.dht.v1.NextHopResponse.hint:type_name -> apoidea.dht.v1.Hint
-	3,  // 14: apoidea.dht.v1.NextHopResponse.closer:type_name -> apoidea.dht.v1.Peer
-	5,  // 15: apoidea.dht.v1.NextHopResponse.admission:type_name -> apoidea.dht.v1.Admission
-	3,  // 16: apoidea.dht.v1.EntryResponse.self:type_name -> apoidea.dht.v1.Peer
-	1,  // 17: apoidea.dht.v1.EntryResponse.state:type_name -> apoidea.dht.v1.State
-	3,  // 18: apoidea.dht.v1.EntryResponse.peers:type_name -> apoidea.dht.v1.Peer
-	5,  // 19: apoidea.dht.v1.EntryResponse.admission:type_name -> apoidea.dht.v1.Admission
-	3,  // 20: apoidea.dht.v1.AttachRequest.sender:type_name -> apoidea.dht.v1.Peer
-	3,  // 21: apoidea.dht.v1.AttachResponse.peers:type_name -> apoidea.dht.v1.Peer
-	5,  // 22: apoidea.dht.v1.AttachResponse.admission:type_name -> apoidea.dht.v1.Admission
-	2,  // 23: apoidea.dht.v1.Refusal.reason:type_name -> apoidea.dht.v1.Reason
-	20, // 24: apoidea.dht.v1.Message.refusal:type_name -> apoidea.dht.v1.Refusal
-	10, // 25: apoidea.dht.v1.Message.stabilize_request:type_name -> apoidea.dht.v1.StabilizeRequest
-	11, // 26: apoidea.dht.v1.Message.stabilize_response:type_name -> apoidea.dht.v1.StabilizeResponse
-	12, // 27: apoidea.dht.v1.Message.next_hop_request:type_name -> apoidea.dht.v1.NextHopRequest
-	13, // 28: apoidea.dht.v1.Message.next_hop_response:type_name -> apoidea.dht.v1.NextHopResponse
-	14, // 29: apoidea.dht.v1.Message.ping_request:type_name -> apoidea.dht.v1.PingRequest
-	15, // 30: apoidea.dht.v1.Message.ping_response:type_name -> apoidea.dht.v1.PingResponse
-	16, // 31: apoidea.dht.v1.Message.entry_request:type_name -> apoidea.dht.v1.EntryRequest
-	17, // 32: apoidea.dht.v1.Message.entry_response:type_name -> apoidea.dht.v1.EntryResponse
-	18, // 33: apoidea.dht.v1.Message.attach_request:type_name -> apoidea.dht.v1.AttachRequest
-	19, // 34: apoidea.dht.v1.Message.attach_response:type_name -> apoidea.dht.v1.AttachResponse
-	3,  // 35: apoidea.dht.v1.Memory.peers:type_name -> apoidea.dht.v1.Peer
-	0,  // 36: apoidea.dht.v1.Memory.role:type_name -> apoidea.dht.v1.Role
-	37, // [37:37] is the sub-list for method output_type
-	37, // [37:37] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	5,  // 3: apoidea.dht.v1.Invitation.admission:type_name -> apoidea.dht.v1.Admission
+	5,  // 4: apoidea.dht.v1.Renewal.admission:type_name -> apoidea.dht.v1.Admission
+	6,  // 5: apoidea.dht.v1.Revocations.revocations:type_name -> apoidea.dht.v1.Revocation
+	5,  // 6: apoidea.dht.v1.Standing.admission:type_name -> apoidea.dht.v1.Admission
+	6,  // 7: apoidea.dht.v1.Standing.revocations:type_name -> apoidea.dht.v1.Revocation
+	3,  // 8: apoidea.dht.v1.Neighbours.self:type_name -> apoidea.dht.v1.Peer
+	1,  // 9: apoidea.dht.v1.Neighbours.state:type_name -> apoidea.dht.v1.State
+	3,  // 10: apoidea.dht.v1.Neighbours.predecessors:type_name -> apoidea.dht.v1.Peer
+	3,  // 11: apoidea.dht.v1.Neighbours.successors:type_name -> apoidea.dht.v1.Peer
+	5,  // 12: apoidea.dht.v1.Neighbours.admission:type_name -> apoidea.dht.v1.Admission
+	3,  // 13: apoidea.dht.v1.Hint.owner:type_name -> apoidea.dht.v1.Peer
+	11, // 14: apoidea.dht.v1.StabilizeRequest.sender:type_name -> apoidea.dht.v1.Neighbours
+	11, // 15: apoidea.dht.v1.StabilizeResponse.sender:type_name -> apoidea.dht.v1.Neighbours
+	12, // 16: apoidea.dht.v1.NextHopResponse.hint:type_name -> apoidea.dht.v1.Hint
+	3,  // 17: apoidea.dht.v1.NextHopResponse.closer:type_name -> apoidea.dht.v1.Peer
+	5,  // 18: apoidea.dht.v1.NextHopResponse.admission:type_name -> apoidea.dht.v1.Admission
+	3,  // 19: apoidea.dht.v1.EntryResponse.self:type_name -> apoidea.dht.v1.Peer
+	1,  // 20: apoidea.dht.v1.EntryResponse.state:type_name -> apoidea.dht.v1.State
+	3,  // 21: apoidea.dht.v1.EntryResponse.peers:type_name -> apoidea.dht.v1.Peer
+	5,  // 22: apoidea.dht.v1.EntryResponse.admission:type_name -> apoidea.dht.v1.Admission
+	3,  // 23: apoidea.dht.v1.AttachRequest.sender:type_name -> apoidea.dht.v1.Peer
+	3,  // 24: apoidea.dht.v1.AttachResponse.peers:type_name -> apoidea.dht.v1.Peer
+	5,  // 25: apoidea.dht.v1.AttachResponse.admission:type_name -> apoidea.dht.v1.Admission
+	2,  // 26: apoidea.dht.v1.Refusal.reason:type_name -> apoidea.dht.v1.Reason
+	23, // 27: apoidea.dht.v1.Message.refusal:type_name -> apoidea.dht.v1.Refusal
+	13, // 28: apoidea.dht.v1.Message.stabilize_request:type_name -> apoidea.dht.v1.StabilizeRequest
+	14, // 29: apoidea.dht.v1.Message.stabilize_response:type_name -> apoidea.dht.v1.StabilizeResponse
+	15, // 30: apoidea.dht.v1.Message.next_hop_request:type_name -> apoidea.dht.v1.NextHopRequest
+	16, // 31: apoidea.dht.v1.Message.next_hop_response:type_name -> apoidea.dht.v1.NextHopResponse
+	17, // 32: apoidea.dht.v1.Message.ping_request:type_name -> apoidea.dht.v1.PingRequest
+	18, // 33: apoidea.dht.v1.Message.ping_response:type_name -> apoidea.dht.v1.PingResponse
+	19, // 34: apoidea.dht.v1.Message.entry_request:type_name -> apoidea.dht.v1.EntryRequest
+	20, // 35: apoidea.dht.v1.Message.entry_response:type_name -> apoidea.dht.v1.EntryResponse
+	21, // 36: apoidea.dht.v1.Message.attach_request:type_name -> apoidea.dht.v1.AttachRequest
+	22, // 37: apoidea.dht.v1.Message.attach_response:type_name -> apoidea.dht.v1.AttachResponse
+	3,  // 38: apoidea.dht.v1.Memory.peers:type_name -> apoidea.dht.v1.Peer
+	0,  // 39: apoidea.dht.v1.Memory.role:type_name -> apoidea.dht.v1.Role
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_ring_proto_init() }
@@ -1785,7 +1942,7 @@ func file_ring_proto_init() {
 	if File_ring_proto != nil {
 		return
 	}
-	file_ring_proto_msgTypes[18].OneofWrappers = []any{
+	file_ring_proto_msgTypes[21].OneofWrappers = []any{
 		(*Message_Refusal)(nil),
 		(*Message_StabilizeRequest)(nil),
 		(*Message_StabilizeResponse)(nil),
@@ -1804,7 +1961,7 @@ func file_ring_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ring_proto_rawDesc), len(file_ring_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   20,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -157,6 +157,25 @@ func (a *Admission) Validate() error {
 }
 
 // Validate returns an error that names a violated limit or rule.
+func (m *Invitation) Validate() error { return m.GetAdmission().Validate() }
+
+// Validate returns an error that names a violated limit or rule.
+func (m *Renewal) Validate() error { return m.GetAdmission().Validate() }
+
+// Validate returns an error that names a violated limit or rule.
+func (m *Revocations) Validate() error {
+	if len(m.GetRevocations()) > MaxRevocations {
+		return fmt.Errorf("%d revocations: %w", len(m.GetRevocations()), ErrTooLarge)
+	}
+	for _, r := range m.GetRevocations() {
+		if err := r.Validate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Validate returns an error that names a violated limit or rule.
 func (r *Revocation) Validate() error {
 	if len(r.GetBy()) > MaxIDBytes {
 		return fmt.Errorf("revocation by: %w", ErrTooLarge)

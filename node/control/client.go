@@ -244,6 +244,24 @@ func (c *Client) Why(ctx context.Context, u string) (*Why, error) {
 	return call[*Why](ctx, c, http.MethodGet, "/v1/why", values("url", u), nil)
 }
 
+// Invite implements Backend.
+func (c *Client) Invite(ctx context.Context, id string, valid time.Duration) (*Invitation, error) {
+	v := values("peer", id)
+	v.Set("for", valid.String())
+	return call[*Invitation](ctx, c, http.MethodPost, "/v1/members/invite", v, nil)
+}
+
+// Revoke implements Backend.
+func (c *Client) Revoke(ctx context.Context, id string) error {
+	_, err := call[struct{}](ctx, c, http.MethodPost, "/v1/members/revoke", values("peer", id), nil)
+	return err
+}
+
+// Accept implements Backend.
+func (c *Client) Accept(ctx context.Context, certificate string) (*Admission, error) {
+	return call[*Admission](ctx, c, http.MethodPost, "/v1/members/accept", values("certificate", certificate), nil)
+}
+
 // OptOutCheck implements Backend.
 func (c *Client) OptOutCheck(ctx context.Context, u string) (*OptOutCheck, error) {
 	return call[*OptOutCheck](ctx, c, http.MethodGet, "/v1/optouts/check", values("url", u), nil)

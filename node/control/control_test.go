@@ -97,6 +97,18 @@ func (f *fake) OptOuts(context.Context) (*control.OptOuts, error) {
 	return &control.OptOuts{Hosts: []string{"h.example"}}, f.note("optouts")
 }
 
+func (f *fake) Invite(_ context.Context, id string, valid time.Duration) (*control.Invitation, error) {
+	return &control.Invitation{Peer: id, Certificate: valid.String()}, f.note("ring invite %s", id)
+}
+
+func (f *fake) Revoke(_ context.Context, id string) error {
+	return f.note("ring revoke %s", id)
+}
+
+func (f *fake) Accept(_ context.Context, certificate string) (*control.Admission, error) {
+	return &control.Admission{Mode: "invite", Founder: certificate}, f.note("ring accept %s", certificate)
+}
+
 func (f *fake) SetOptOut(_ context.Context, subject, action string) (*control.OptOut, error) {
 	return &control.OptOut{Subject: subject, Action: action}, f.note("optout %s %s", subject, action)
 }
@@ -243,6 +255,9 @@ func TestRoundTrip(t *testing.T) {
 		{"why http://a/%20ü", func() (any, error) { return c.Why(ctx, "http://a/%20ü") }, why},
 		{"optout check http://a/b", func() (any, error) { return c.OptOutCheck(ctx, "http://a/b") }, &control.OptOutCheck{URL: "http://a/b", OptedOut: true}},
 		{"optouts", func() (any, error) { return c.OptOuts(ctx) }, &control.OptOuts{Hosts: []string{"h.example"}}},
+		{"ring invite a", func() (any, error) { return c.Invite(ctx, "a", time.Hour) }, &control.Invitation{Peer: "a", Certificate: "1h0m0s"}},
+		{"ring accept a", func() (any, error) { return c.Accept(ctx, "a") }, &control.Admission{Mode: "invite", Founder: "a"}},
+		{"ring revoke a", func() (any, error) { return nil, c.Revoke(ctx, "a") }, nil},
 		{"optout domain a withdraw", func() (any, error) { return c.SetOptOut(ctx, "domain a", "withdraw") }, &control.OptOut{Subject: "domain a", Action: "withdraw"}},
 		{"seeds 07 [http://a/ http://b/]", func() (any, error) { return struct{}{}, c.AddSeeds(ctx, "07", []string{"http://a/", "http://b/"}) }, struct{}{}},
 		{"post [http://a/] 7", func() (any, error) { return c.Post(ctx, control.JobSpec{URLs: []string{"http://a/"}, MaxPages: 7}) }, posted},

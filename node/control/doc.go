@@ -72,6 +72,14 @@ type Backend interface {
 	// Why returns why a URL is or is not crawled, from its owner.
 	Why(ctx context.Context, url string) (*Why, error)
 
+	// Invite makes a peer a member of a ring by invitation, for a time or 0: 30 days. It delivers the
+	// certificate if the peer can be reached.
+	Invite(ctx context.Context, id string, valid time.Duration) (*Invitation, error)
+	// Revoke ends the membership of a peer, and of those that it invited.
+	Revoke(ctx context.Context, id string) error
+	// Accept takes a certificate for this peer.
+	Accept(ctx context.Context, certificate string) (*Admission, error)
+
 	// OptOutCheck returns whether a URL is opted out, from its owner.
 	OptOutCheck(ctx context.Context, url string) (*OptOutCheck, error)
 	// OptOuts lists the opt-outs at this peer.

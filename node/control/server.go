@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -119,6 +120,15 @@ func (s *Server) routes() http.Handler {
 	get("/v1/peers", func(r *http.Request) (any, error) { return b.Peers(r.Context()) })
 	get("/v1/host", func(r *http.Request) (any, error) { return b.Host(r.Context(), r.FormValue("host")) })
 	get("/v1/why", func(r *http.Request) (any, error) { return b.Why(r.Context(), r.FormValue("url")) })
+	post("/v1/members/invite", func(r *http.Request) (any, error) {
+		valid, err := time.ParseDuration(cmp.Or(r.FormValue("for"), "0s"))
+		if err != nil || valid < 0 {
+			return nil, Usage(fmt.Sprintf("for %q: must be a duration", r.FormValue("for")))
+		}
+		return b.Invite(r.Context(), r.FormValue("peer"), valid)
+	})
+	post("/v1/members/revoke", func(r *http.Request) (any, error) { return struct{}{}, b.Revoke(r.Context(), r.FormValue("peer")) })
+	post("/v1/members/accept", func(r *http.Request) (any, error) { return b.Accept(r.Context(), r.FormValue("certificate")) })
 	get("/v1/optouts", func(r *http.Request) (any, error) { return b.OptOuts(r.Context()) })
 	get("/v1/optouts/check", func(r *http.Request) (any, error) { return b.OptOutCheck(r.Context(), r.FormValue("url")) })
 	post("/v1/optouts", func(r *http.Request) (any, error) {

@@ -51,6 +51,9 @@ type Status struct {
 	// Waits are the deferred hosts, by reason.
 	Waits []Wait `json:"waits,omitempty"`
 
+	// Admission is the charter of the ring, and this peer's certificate; nil before it joined a ring.
+	Admission *Admission `json:"admission,omitempty"`
+
 	Ring  RingSummary `json:"ring"`  // the ring as seen by this peer
 	Peers []PeerLine  `json:"peers"` // its neighbors; with ring=1 all members and workers
 
@@ -76,8 +79,29 @@ type Status struct {
 	Governor *Governor `json:"governor,omitempty"`
 }
 
+// Admission is the charter of a ring, and a peer's certificate.
+type Admission struct {
+	Mode    string    `json:"mode"`              // open or invite
+	Founder string    `json:"founder,omitempty"` // of a ring by invitation
+	Member  bool      `json:"member"`            // false: the peer has no valid certificate
+	Issuer  string    `json:"issuer,omitempty"`  // of the peer's certificate; empty: none is needed
+	Until   time.Time `json:"until,omitzero"`    // end of the certificate
+}
+
+// Invitation is a certificate for a peer.
+type Invitation struct {
+	Peer        string    `json:"peer"`            // ID of the invited peer
+	Certificate string    `json:"certificate"`     // one line of text for ring accept
+	Until       time.Time `json:"until"`           // end of the certificate
+	Delivered   bool      `json:"delivered"`       // the peer has it
+	Error       string    `json:"error,omitempty"` // why it was not delivered
+}
+
 // WhyWorker returns why a peer is a worker, for people.
 func (s *Status) WhyWorker() string {
+	if s.Admission != nil && !s.Admission.Member {
+		return "no certificate; a member runs: apoidea ring invite " + s.Peer
+	}
 	switch s.Reached {
 	case "unknown":
 		return "reachability not confirmed yet"

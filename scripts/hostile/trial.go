@@ -124,7 +124,7 @@ func (t *trial) peerArgs() []string {
 		args = append(args, "--page-hosts", "1000", "--domain-hosts", "1000", "--ip-permits", "2400", "--placement", "random")
 	}
 	if t.profile == "public" {
-		args = append(args, "--contact", "https://crawler.example/", "--reachability", "public", "--nat-traversal", "off")
+		args = append(args, "--contact", "https://crawler.example/", "--admission", "open", "--reachability", "public", "--nat-traversal", "off")
 	}
 	if !t.o.legit {
 		args = append(args, "--delay", trialDelay.String(), "--optout-proof", "no", "--max-requests-per-host", fmt.Sprint(budget))

@@ -52,6 +52,7 @@ func (r *Peer) Add(f *pflag.FlagSet) {
 	f.Var(&r.allowed, "allow-private", "also fetch from loopback, private and link-local addresses, or PREFIX only; repeatable")
 	f.Lookup("allow-private").NoOptDefVal = "true"
 	f.BoolVar(&c.Found, "found", false, "serve alone even if the last run knew other peers")
+	f.StringVar(&c.Admission, "admission", "", "members of the ring: open (any peer) or invite; fixed when founded")
 	f.StringVar(&c.Placement, "placement", c.Placement, "placement strategy: "+strings.Join(placer.Names(), ", "))
 	f.StringVar(&c.Probe, "probe", c.Probe, "RTT probe: connect (TCP), or head (HEAD, if robots.txt allows)")
 	f.StringVar(&c.GeoIP, "geoip", "", "MaxMind DB file for --placement geo")

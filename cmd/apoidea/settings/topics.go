@@ -67,10 +67,11 @@ that has known others keeps looking for them; with --found it serves alone.
 Others must be able to dial an entry peer: --listen all, or all:4001 for a fixed port. The default is loopback, except in the public profile and with --mdns. A port that is
 not given is chosen once and kept.
 
-To found a public ring, run the first peer, and two more with its address as their --bootstrap (docs/founder.md):
+To found a public ring, run the first peer, and two more with its address as their --bootstrap (docs/founder.md).
+--admission decides which peers own hosts: open, all that others can dial; invite, those that a member invites ("apoidea ring invite"), and others are workers.
 
     apoidea run --profile public --contact https://you.example/crawler \
-      --listen all:4001 --reachability public --found
+      --listen all:4001 --reachability public --found --admission invite
 
 "apoidea doctor" with the same flags checks whether DNS seeds and entry peers respond.`
 

@@ -15,6 +15,8 @@ var Words = []Word{
 	{"archive", "The pages that a peer fetched, as WARC files in the directory archive of its data directory. Other peers have no copy."},
 	{"bootstrap", "To join a ring by the address of one of its peers (--bootstrap)."},
 	{"candidate", "A peer that may crawl a host: the owner, a peer of its leaf set, or a worker attached to it."},
+	{"certificate", "The signed right of a peer to be a member of a ring by invitation, for a time. At most three lead from the founder to a member (apoidea ring invite)."},
+	{"charter", "The property of a ring that is fixed when it is founded: open, or by invitation with the identity of its founder (--admission)."},
 	{"consistent", "Of a ring: every member responds, and is responsible for exactly the arc from its predecessor to itself. No records are in transit. Only a walk over all members can show it: \"apoidea ring\", \"apoidea status --ring\", and the web page. JSON: closed."},
 	{"contact", "The URL or mail address in the User-Agent, by which a webmaster can reach the operator (--contact)."},
 	{"converging", "Of a ring: not consistent. A member joins, leaves or does not respond, an arc has no owner, or records are in transit. \"apoidea ring\" reports the reason. The ring becomes consistent without intervention. JSON: open."},

@@ -236,9 +236,14 @@ func (v *View) fill(ctx context.Context, m *control.Member, patience time.Durati
 func (v *View) baseStatus() control.Status {
 	d := v.deps.Ring.DHT
 	self := d.Self()
+	var standing *control.Admission
+	if v.deps.Ring.Admission != nil {
+		a := v.deps.Ring.Admission()
+		standing = &a
+	}
 	s := control.Status{
 		Peer: self.ID.String(), Name: v.deps.About.Name, Addrs: v.deps.Ring.Net.Addrs(), Version: v.deps.About.Version, Network: v.deps.About.Network, Dashboard: v.deps.About.Page,
-		Time: time.Now(), Reached: string(v.deps.Ring.Net.Reached()),
+		Admission: standing, Time: time.Now(), Reached: string(v.deps.Ring.Net.Reached()),
 		UptimeS: time.Since(v.deps.About.Started).Seconds(), Incarnation: v.deps.About.Incarnation, Position: self.Key().Hex(), RSSBytes: machine.Resident(),
 		Ring:  control.RingSummary{Members: d.Size(), Stable: d.Stable(), Successors: []string{}},
 		Peers: []control.PeerLine{},

@@ -78,6 +78,8 @@ type RingDeps struct {
 	Moving func() bool // reports a handoff to or from this peer
 	// Refused returns the recently rejected requests by peer.
 	Refused func() map[peer.ID]control.Refusals
+	// Admission returns the charter, and this peer's certificate; nil in tests.
+	Admission func() control.Admission
 }
 
 // HostDeps are the hosts that this peer owns, and their owner loop.
