@@ -32,7 +32,9 @@ func TestMembersByInvitation(t *testing.T) {
 	second, third := startWith(t, joining), startWith(t, cfg(3, entry))
 	is := func(p *testPeer, want dht.State, size int) {
 		t.Helper()
-		until(t, p.cfg.Name+" "+want.String(), func(context.Context) bool { return p.ring.dht.State() == want && (size == 0 || p.ring.dht.Size() == size) })
+		until(t, p.cfg.Name+" "+want.String(), func(context.Context) bool {
+			return p.ring.dht.State() == want && (size == 0 || p.ring.dht.Size() == size)
+		})
 	}
 	is(founder, dht.Serving, 1)
 	is(second, dht.Worker, 0)
