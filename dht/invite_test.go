@@ -65,19 +65,25 @@ func (r *inviteRing) invite(n *dhtsim.Node, valid time.Duration) (m *wire.Admiss
 	return m
 }
 
-// revoke passes a revocation by the founder to peers.
-func (r *inviteRing) revoke(subject peer.ID, to ...*dhtsim.Node) {
+// revoke lets the founder revoke a peer.
+func (r *inviteRing) revoke(subject peer.ID) (revocation *wire.Revocation) {
 	r.t.Helper()
-	var revocation *wire.Revocation
 	var err error
 	r.Admit(r.Nodes[0], func(b *admission.Book) { revocation, err = b.Revoke(r.Now(), r.Key(r.Nodes[0]), subject) })
-	for _, n := range to {
-		if err == nil {
-			r.Admit(n, func(b *admission.Book) { _, err = b.Take(r.Now(), revocation) })
-		}
-	}
 	if err != nil {
 		r.t.Fatal(err)
+	}
+	return revocation
+}
+
+// take passes a revocation to peers.
+func (r *inviteRing) take(revocation *wire.Revocation, to ...*dhtsim.Node) {
+	r.t.Helper()
+	for _, n := range to {
+		var err error
+		if r.Admit(n, func(b *admission.Book) { _, err = b.Take(r.Now(), revocation) }); err != nil {
+			r.t.Fatal(err)
+		}
 	}
 }
 
@@ -167,7 +173,8 @@ func TestRevokedPeerLosesItsArc(t *testing.T) {
 	revoked := r.Nodes[3]
 	others := slices.DeleteFunc(slices.Clone(r.Living()), func(n *dhtsim.Node) bool { return n == revoked })
 	key := revoked.Peer.Key()
-	r.revoke(revoked.Peer.ID, others...)
+	revocation := r.revoke(revoked.Peer.ID)
+	r.take(revocation, others...)
 	for _, n := range others {
 		if is, _ := n.Leaf(revoked.Peer.ID); is {
 			t.Errorf("peer %d keeps the revoked peer in its leaf set", n.Index)
@@ -189,7 +196,7 @@ func TestRevokedPeerLosesItsArc(t *testing.T) {
 	if serving != 1 {
 		t.Errorf("%d peers serve the arc of the revoked one", serving)
 	}
-	r.revoke(revoked.Peer.ID, revoked)
+	r.take(revocation, revoked)
 	r.Run(5 * time.Second)
 	if revoked.State() != dht.Worker {
 		t.Fatalf("the revoked peer is %s", revoked.State())

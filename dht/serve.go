@@ -323,14 +323,18 @@ type roles struct {
 	exchange     *exchange
 	seeker       *seeker
 
-	cutOff bool // CutOff was emitted
+	cutOff  bool // CutOff was emitted
+	refused bool // this peer had no certificate
 }
 
 // follow applies the decision of reach.
 func (o *roles) follow(now time.Time) {
 	role := o.reach.Role(now)
 	if o.uncertified(now) {
-		role = RoleWorker
+		role, o.refused = RoleWorker, true
+	} else if o.refused {
+		o.refused = false // promoted at once if others can dial it
+		role = o.reach.Certified()
 	}
 	switch {
 	case role == RoleMember && o.serving.state == Worker:
@@ -374,7 +378,7 @@ func (o *roles) stepDown(now time.Time) []Call {
 	o.serving.serve(false, ring.Arc{})
 	o.serving.setState(Worker)
 	o.neighborhood.setRole(RoleWorker)
-	if !o.uncertified(now) {
+	if !o.refused {
 		o.reach.StepDown(now)
 	}
 	calls := o.goodbyes(now)

@@ -126,7 +126,7 @@ func (g *authorizer) left(id peer.ID, proven bool) {
 func (g *authorizer) revoked() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	clear(g.standings)
+	maps.DeleteFunc(g.standings, func(q question, _ standing) bool { return !q.was && !q.works })
 }
 
 // Member implements rpc.Gate: a member is the owner of its own position.

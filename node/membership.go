@@ -64,11 +64,14 @@ func (r *ringServices) saveAdmission() (err error) {
 	return r.meta.put(metaAdmission, raw)
 }
 
-// standing returns the charter, and this peer's certificate.
-func (r *ringServices) standing() (a control.Admission) {
+// standing returns the charter, and this peer's certificate; nil before it knows the charter.
+func (r *ringServices) standing() (a *control.Admission) {
 	r.dht.Admission(func(b *admission.Book, now time.Time) {
-		c, _ := b.Charter()
-		a.Mode, a.Member = c.Mode(), b.Valid(now, r.net.Self())
+		c, known := b.Charter()
+		if !known {
+			return
+		}
+		a = &control.Admission{Mode: c.Mode(), Member: b.Valid(now, r.net.Self())}
 		if c.Founder != "" {
 			a.Founder = c.Founder.String()
 		}
@@ -154,6 +157,5 @@ func (n *Node) Accept(_ context.Context, certificate string) (*control.Admission
 	if err := n.members.Accept(m); err != nil {
 		return nil, control.Refused(err.Error())
 	}
-	a := n.ring.standing()
-	return &a, nil
+	return n.ring.standing(), nil
 }

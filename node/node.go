@@ -435,11 +435,10 @@ func (n *Node) Banner() string {
 	}
 	if n.ring.dht.State() == dht.Worker {
 		why := "it cannot be dialed"
-		a := n.ring.standing()
 		if n.ring.net.Reached() == p2p.ReachedUnknown {
 			why = "no peer has dialed it yet"
 		}
-		if !a.Member {
+		if a := n.ring.standing(); a != nil && !a.Member {
 			why = "it has no certificate (a member invites it: apoidea ring invite " + n.ring.net.Self().String() + ")"
 		}
 		return fmt.Sprintf("peer %s, worker for a ring of %d: %s\ndata %s%s", self, n.ring.dht.Size(), why, n.cfg.DataDir, page)

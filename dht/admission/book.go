@@ -2,7 +2,6 @@ package admission
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -22,6 +21,9 @@ const (
 	maxVerified = 4096
 	// maxByOne is the maximum number of revocations by one peer that is not the founder.
 	maxByOne = 64
+	// again is the minimum interval between two revocations of a peer by the same one: all peers of the
+	// ring receive each.
+	again = time.Minute
 )
 
 // Book is what a peer has of its ring's charter, certificates and revocations. It is not safe for
@@ -298,16 +300,17 @@ func (b *Book) Revoke(now time.Time, key crypto.PrivKey, subject peer.ID) (*wire
 	if r.Signature, err = key.Sign(signed(revocationContext, b.network, b.charter.Founder, subject, r.GetAt(), r.GetUntil())); err != nil {
 		return nil, err
 	}
-	if _, err := b.Take(now, r); err != nil {
-		return nil, err
+	fresh, err := b.Take(now, r)
+	if err == nil && !fresh {
+		err = fmt.Errorf("revoke peer %s: it was revoked less than %v ago", subject, again)
 	}
-	return r, nil
+	return r, err
 }
 
 // Take takes a revocation that passed Validate, and reports whether it is new.
 func (b *Book) Take(now time.Time, r *wire.Revocation) (fresh bool, err error) {
 	by, id := peer.ID(r.GetBy()), revocation{peer.ID(r.GetSubject()), peer.ID(r.GetBy())}
-	if old := b.revoked[id]; b.charter.Founder == "" || old != nil && old.GetAt() >= r.GetAt() || r.GetUntil() <= now.Unix() {
+	if old := b.revoked[id]; b.charter.Founder == "" || old != nil && r.GetAt() < old.GetAt()+int64(again/time.Second) || r.GetUntil() <= now.Unix() {
 		return false, nil
 	}
 	if r.GetAt() > now.Add(clockSlack).Unix() || r.GetUntil() > now.Add(MaxValidity+clockSlack).Unix() {
@@ -325,45 +328,39 @@ func (b *Book) Take(now time.Time, r *wire.Revocation) (fresh bool, err error) {
 		return false, err
 	}
 	if !b.fits(now, id) {
-		return false, errors.New("revocations of the founder take all space")
+		return false, fmt.Errorf("revocation by peer %s: limit reached, %d by one peer and %d in all; the founder can revoke", by, maxByOne, wire.MaxRevocations)
 	}
 	b.revoked[id] = r
 	maps.DeleteFunc(b.verified, func(_ peer.ID, e *entry) bool { return b.revoker(e.chain) != "" })
 	return true, nil
 }
 
-// fits makes room for a revocation: of those by the same peer, or of all, the one that is forgotten
-// first gives way. Those by the founder never do.
+// fits makes room for a revocation: one by the founder replaces that by another peer which is
+// forgotten first.
 func (b *Book) fits(now time.Time, id revocation) bool {
 	maps.DeleteFunc(b.revoked, func(_ revocation, r *wire.Revocation) bool { return r.GetUntil() <= now.Unix() })
-	if b.revoked[id] != nil {
-		return true
-	}
-	var byAny, byOne []*wire.Revocation
+	founder := id.by == b.charter.Founder
+	byOne, first := 0, revocation{}
 	for other, r := range b.revoked {
-		if other.by != b.charter.Founder {
-			byAny = append(byAny, r)
-			if other.by == id.by {
-				byOne = append(byOne, r)
-			}
+		if other.by == id.by {
+			byOne++
+		}
+		if other.by != b.charter.Founder && (first.by == "" || r.GetUntil() < b.revoked[first].GetUntil()) {
+			first = other
 		}
 	}
-	evict := byOne
 	switch {
-	case len(byOne) >= maxByOne:
+	case b.revoked[id] != nil:
+		return true
+	case !founder && byOne >= maxByOne:
+		return false
 	case len(b.revoked) < wire.MaxRevocations:
 		return true
-	default:
-		evict = byAny
 	}
-	if len(evict) == 0 {
-		return false
+	if founder {
+		delete(b.revoked, first)
 	}
-	first := slices.MinFunc(evict, func(p, q *wire.Revocation) int {
-		return cmp.Or(cmp.Compare(p.GetUntil(), q.GetUntil()), bytes.Compare(p.GetSubject(), q.GetSubject()))
-	})
-	delete(b.revoked, revocation{peer.ID(first.GetSubject()), peer.ID(first.GetBy())})
-	return true
+	return founder && first.by != ""
 }
 
 // revoker returns the peer that revoked a subject of the chain; empty if none did.

@@ -243,9 +243,15 @@ func TestRevocationsAreBoundedAndTheFoundersStay(t *testing.T) {
 	}
 	id := func(n int) peer.ID { return peer.ID(strings.Repeat("x", 10) + string(rune(n+256))) }
 	for n := range maxByOne + 5 {
-		if err := take(a, id(n), start.Add(time.Duration(n)*time.Second)); err != nil {
-			t.Fatal(err)
+		if err := take(a, id(n), start.Add(time.Duration(n)*time.Second)); (err == nil) != (n < maxByOne) {
+			t.Fatalf("revocation %d: %v", n, err)
 		}
+	}
+	if err := take(a, id(0), start.Add(30*time.Second)); err == nil {
+		t.Error("revoked twice in a minute")
+	}
+	if err := take(a, id(0), start.Add(61*time.Second)); err != nil {
+		t.Errorf("revoked again after a minute: %v", err)
 	}
 	if list, _ := witness.Revocations(start); len(list) != maxByOne {
 		t.Errorf("%d revocations by one peer, expected %d", len(list), maxByOne)

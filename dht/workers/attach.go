@@ -300,6 +300,14 @@ func (r *Reach) StepDown(now time.Time) {
 	}
 }
 
+// Certified makes a worker that others dialed a member at once, and returns the role.
+func (r *Reach) Certified() member.Role {
+	if r.seen == ReachPublic {
+		r.role = member.RoleMember
+	}
+	return r.role
+}
+
 // Last returns the role of the last call of Role or StepDown.
 func (r *Reach) Last() member.Role { return r.role }
 

@@ -91,3 +91,17 @@ func TestSleepIsNoConfirmation(t *testing.T) {
 		t.Error("the time asleep counts")
 	}
 }
+
+// TestCertifiedPeerIsPromotedAtOnce: a worker that others dialed does not wait once it has a
+// certificate, and one that nobody dialed stays a worker.
+func TestCertifiedPeerIsPromotedAtOnce(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	r := NewReach(member.RoleWorker, 15*time.Minute, time.Minute)
+	if r.Certified() != member.RoleWorker {
+		t.Error("promoted without an observation")
+	}
+	r.Observe(now, ReachPublic)
+	if r.Certified() != member.RoleMember || r.Role(now) != member.RoleMember {
+		t.Error("not promoted")
+	}
+}

@@ -238,8 +238,7 @@ func (v *View) baseStatus() control.Status {
 	self := d.Self()
 	var standing *control.Admission
 	if v.deps.Ring.Admission != nil {
-		a := v.deps.Ring.Admission()
-		standing = &a
+		standing = v.deps.Ring.Admission()
 	}
 	s := control.Status{
 		Peer: self.ID.String(), Name: v.deps.About.Name, Addrs: v.deps.Ring.Net.Addrs(), Version: v.deps.About.Version, Network: v.deps.About.Network, Dashboard: v.deps.About.Page,

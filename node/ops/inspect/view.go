@@ -79,7 +79,7 @@ type RingDeps struct {
 	// Refused returns the recently rejected requests by peer.
 	Refused func() map[peer.ID]control.Refusals
 	// Admission returns the charter, and this peer's certificate; nil in tests.
-	Admission func() control.Admission
+	Admission func() *control.Admission
 }
 
 // HostDeps are the hosts that this peer owns, and their owner loop.
