@@ -30,6 +30,9 @@ const (
 	callTime = 5 * time.Second
 	// exchangeEvery is the maximum interval between exchanges of revocations, and attempts to renew.
 	exchangeEvery = time.Minute
+	// sendTries and sendAgain are the number of attempts to send a revocation, and the time between
+	// them.
+	sendTries, sendAgain = 3, time.Second
 	// maxUntrusted is the maximum number of revocations in a request of a peer that is no member, and
 	// the number verified in one step of the ring, which takes up to 10 ms.
 	maxUntrusted = 32
@@ -165,7 +168,13 @@ func (s *Service) send(ctx context.Context) {
 	for id := range targets {
 		sending.Go(func() {
 			for part := range slices.Chunk(news, maxUntrusted) {
-				if _, err := revocationMethod.Call(ctx, s.Net, id, &wire.Revocations{Revocations: part}); err != nil {
+				var err error
+				for range sendTries { // the connection to a peer that lost its membership is closed meanwhile
+					if _, err = revocationMethod.Call(ctx, s.Net, id, &wire.Revocations{Revocations: part}); err == nil || loop.Sleep(ctx, sendAgain) != nil {
+						break
+					}
+				}
+				if err != nil {
 					s.Log.Debug("sending revocations failed", "peer", id, "err", err)
 					return
 				}
@@ -209,7 +218,7 @@ func (s *Service) Run(ctx context.Context) error {
 		if due {
 			s.ask(ctx, issuer, own)
 		}
-		if from := s.neighbors(); len(own.GetFounder()) > 0 && len(from) > 0 {
+		if from := s.sources(peer.ID(own.GetFounder()), issuer); len(own.GetFounder()) > 0 && len(from) > 0 {
 			s.pull(ctx, from[rand.IntN(len(from))], sum)
 		}
 		select {
@@ -219,6 +228,19 @@ func (s *Service) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// fewNeighbors is the number of neighbors below which all may have lost their membership with this
+// peer, so that none has the revocation.
+const fewNeighbors = 4
+
+// sources returns the peers to request revocations from.
+func (s *Service) sources(founder, issuer peer.ID) []peer.ID {
+	from := append(s.neighbors(), issuer)
+	if len(from) <= fewNeighbors {
+		from = append(from, founder)
+	}
+	return slices.DeleteFunc(from, func(id peer.ID) bool { return id == "" || id == s.Self })
 }
 
 // pull requests the revocations of a neighbor.
