@@ -116,7 +116,11 @@ func TestRevocationReachesSubject(t *testing.T) {
 				if err := founder.Revoke(a.Self); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(10 * time.Minute)
+				wait := 5 * time.Second
+				if fails > sendTries {
+					wait = 10 * time.Minute
+				}
+				time.Sleep(wait)
 				synctest.Wait()
 				if !a.ends() || b.ends() {
 					t.Errorf("membership of the revoked peer has ended: %t; of the other: %t", a.ends(), b.ends())
