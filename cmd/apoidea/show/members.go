@@ -21,17 +21,17 @@ func Invitation(out io.Writer, inv *control.Invitation) error {
 
 // Accepted prints an accepted certificate.
 func Accepted(out io.Writer, a *control.Admission) error {
-	_, err := fmt.Fprintln(out, "accepted: "+admissionText(a, ""))
+	_, err := fmt.Fprintln(out, "accepted: "+admissionText(a))
 	return err
 }
 
 // admissionText describes the charter of a ring, and a peer's certificate.
-func admissionText(a *control.Admission, id string) string {
+func admissionText(a *control.Admission) string {
 	switch {
 	case a.Mode != "invite":
 		return a.Mode
 	case !a.Member:
-		return "invite; no certificate: a member runs apoidea ring invite " + id
+		return "invite; this peer has no certificate"
 	case a.Issuer == "":
 		return "invite; this peer is the founder"
 	default:

@@ -38,7 +38,7 @@ func Status(out io.Writer, s *control.Status, ring bool) error {
 		rows = slices.Insert(rows, 5, []string{"fetched here", own})
 	}
 	if s.Admission != nil && !ring {
-		rows = append(rows, []string{"admission", admissionText(s.Admission, s.Peer)})
+		rows = append(rows, []string{"admission", admissionText(s.Admission)})
 	}
 	if s.Reached != "" && !ring {
 		rows = append(rows, []string{"reached", reachedText(s.Reached)})
