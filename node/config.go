@@ -176,6 +176,9 @@ type Config struct {
 	// PageHosts is the maximum number of hosts new to a page's owner that links of the page may add;
 	// 0: unlimited.
 	PageHosts int
+	// Promote is how long a worker must have served before this member of a ring by invitation invites
+	// it, without a lost check; 0: never.
+	Promote time.Duration
 	// CheckRate is the share of the pages reported by each worker that another one fetches again, to
 	// find false reports; 0: none.
 	CheckRate float64
@@ -359,6 +362,7 @@ func (c *Config) checkManners() error {
 		when(!(c.RefreshShare > 0 && c.RefreshShare <= 1), fmt.Sprintf("refresh-share %v: must be above 0%% and at most 100%%", c.RefreshShare)),
 		when(c.RefreshDay < time.Second || c.RefreshDay > 24*time.Hour, fmt.Sprintf("refresh-day %v: must be between 1s and 24h", c.RefreshDay)),
 		when(c.RefreshDay != 24*time.Hour && c.Profile != ProfileLab, "refresh-day: requires --profile lab"),
+		when(c.Promote < 0, fmt.Sprintf("promote %v: must be 0 or more", c.Promote)),
 		when(!(c.CheckRate >= 0 && c.CheckRate <= 1), fmt.Sprintf("check-rate %v: must be between 0%% and 100%%", c.CheckRate)),
 		when(c.PageHosts < 0, fmt.Sprintf("page-hosts %d: must be 0 or more", c.PageHosts)),
 		when(c.PermitChunk < time.Second || c.PermitChunk > permit.Chunk, fmt.Sprintf("permit-chunk %v: must be between 1s and %v", c.PermitChunk, permit.Chunk)),

@@ -126,6 +126,7 @@ func (n *Node) startAbove(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return n.afterReady(ctx, n.registry.Run) })
 	g.Go(func() error { return n.afterReady(ctx, n.owners.RunOutbox) })
 	g.Go(func() error { return n.afterReady(ctx, n.owners.RunShares) })
+	g.Go(func() error { return n.afterReady(ctx, n.promote) })
 	g.Go(func() error { return n.afterReady(ctx, n.placer.Run) })
 	g.Go(func() error { return n.afterReady(ctx, n.wishes.Run) })
 	g.Go(func() error {

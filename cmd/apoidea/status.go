@@ -28,23 +28,31 @@ func newStatus(g *globals) *cobra.Command {
 }
 
 func newPeers(g *globals) *cobra.Command {
-	var addrs bool
+	var addrs, checks bool
 	cmd := &cobra.Command{
 		Use:   "peers",
 		Short: "List neighbors, or the addresses of this peer",
 		Long: `List the neighbors of this peer on the ring. Each neighbor is queried. Requests rejected in the last hour follow, by peer and reason.
 
+With --trust, list the workers that reported pages to this peer. Some pages are fetched again by another worker (run --check-rate). If two others contradict
+a worker, its leases end, and all its pages of unfinished jobs are fetched again.
+
 With --addrs, print the addresses at which other machines can dial this peer, one per line, best first. Pass one of them, or all in quotes, to --bootstrap
 of another peer.`,
-		Example: "  apoidea peers --json\n  apoidea run --bootstrap \"$(ssh there apoidea peers --addrs)\" --listen all",
+		Example: "  apoidea peers --json\n  apoidea peers --trust\n  apoidea run --bootstrap \"$(ssh there apoidea peers --addrs)\" --listen all",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if addrs {
+			shown := show.Peers
+			switch {
+			case addrs:
 				return g.printAddrs(cmd)
+			case checks:
+				shown = show.Trust
 			}
-			return ask(g, cmd, func(c *control.Client) ([]control.PeerLine, error) { return c.Peers(cmd.Context()) }, show.Peers)
+			return ask(g, cmd, func(c *control.Client) ([]control.PeerLine, error) { return c.Peers(cmd.Context()) }, shown)
 		},
 	}
+	cmd.Flags().BoolVar(&checks, "trust", false, "list workers with the checks of their pages")
 	cmd.Flags().BoolVar(&addrs, "addrs", false, "print the addresses at which other machines can dial this peer")
 	return cmd
 }

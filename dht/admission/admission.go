@@ -18,6 +18,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/sizelimit"
 	"github.com/apoidea/apoidea/dht/wire"
 )
@@ -108,11 +109,7 @@ func signed(context, network string, founder, subject peer.ID, from, until int64
 }
 
 func checkSignature(by peer.ID, text, signature []byte) error {
-	key, err := by.ExtractPublicKey()
-	if err != nil {
-		return fmt.Errorf("peer %s has no Ed25519 key", by)
-	}
-	if ok, err := key.Verify(text, signature); err != nil || !ok {
+	if !member.Signed(by, text, signature) {
 		return fmt.Errorf("signature does not match the key of peer %s", by)
 	}
 	return nil

@@ -203,6 +203,18 @@ type PeerLine struct {
 	CoordinateError *float64 `json:"coordinate_error,omitempty"`
 	// Refused counts requests of the other peer that this peer rejected recently; nil: none.
 	Refused *Refusals `json:"refused,omitempty"`
+	// Trust counts the checks of pages that the peer reported to this one as a worker; nil: none.
+	Trust *Trust `json:"trust,omitempty"`
+}
+
+// Trust counts the pages that a worker reported to one owner, and their checks by other workers.
+type Trust struct {
+	Since   time.Time `json:"since"`   // its first report
+	Pages   uint64    `json:"pages"`   // reported
+	Checked uint64    `json:"checked"` // of them, fetched again by another worker, or to be
+	Agreed  uint64    `json:"agreed"`  // confirmed
+	Unclear uint64    `json:"unclear"` // without a result: no other worker, or a page that changes with each fetch
+	Lost    uint64    `json:"lost"`    // contradicted by two others; each time all its pages are fetched again
 }
 
 // Refusals count the requests of a peer that were rejected: not authorized, or above a limit.

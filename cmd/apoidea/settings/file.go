@@ -115,7 +115,7 @@ var Groups = []Group{
 		"Resource limits (apoidea help limits):", "cpu-share memory disk-quota quota-month schedule only-when-idle pause-on-battery",
 		"bandwidth-up fetchers disk-reserve quota-day outside pause-on-metered forget-limits",
 	},
-	{"Ring and connectivity (apoidea help seeds):", "name found mdns listen", "admission network dns-server reachability nat-traversal replicas lease-ttl"},
+	{"Ring and connectivity (apoidea help seeds):", "name found mdns listen", "admission promote network dns-server reachability nat-traversal replicas lease-ttl"},
 	{"Placement (apoidea help placement):", "placement", "probe geoip hierarchy"},
 	{"Storage:", "archive", "archive-noindex duplicates seen"},
 	{"Monitoring:", "dashboard", "dashboard-login metrics pprof api-remote"},

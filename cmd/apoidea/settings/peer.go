@@ -87,6 +87,7 @@ func (r *Peer) Add(f *pflag.FlagSet) {
 	f.StringVar(&c.Duplicates, "duplicates", c.Duplicates, "links of duplicate pages: extract or drop")
 	f.StringVar(&c.Seen, "seen", c.Seen, "URL set: exact, or bloom (the paper's filter, loses some URLs)")
 	f.BoolVar(&c.ForgetLimits, "forget-limits", false, "discard changes made by limits set in earlier runs")
+	f.DurationVar(&c.Promote, "promote", 0, "invite workers that served so long and lost no check; 0: never")
 	f.StringVar(&r.checkRate, "check-rate", "", "share of reported pages that another worker fetches again (default 2% with --profile public, else 0)")
 	f.StringVar(&r.refreshShare, "refresh-share", "50%", "maximum share of repeat visits while first visits wait, per host")
 	f.DurationVar(&c.RefreshDay, "refresh-day", c.RefreshDay, "length of a day in job refresh; requires --profile lab")

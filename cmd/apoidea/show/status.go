@@ -167,6 +167,21 @@ func Peers(out io.Writer, peers []control.PeerLine) error {
 	return nil
 }
 
+// Trust lists workers with the checks of their pages.
+func Trust(out io.Writer, peers []control.PeerLine) error {
+	rows := [][]string{{"PEER", "NAME", "SINCE", "PAGES", "CHECKED", "AGREED", "UNCLEAR", "LOST"}}
+	for _, p := range peers {
+		if t := p.Trust; t != nil {
+			row := []string{words.Short(p.Peer), words.OrDash(string(p.Name)), t.Since.Local().Format(time.DateTime)}
+			for _, n := range []uint64{t.Pages, t.Checked, t.Agreed, t.Unclear, t.Lost} {
+				row = append(row, words.Number(int64(n))) //nolint:gosec // counts
+			}
+			rows = append(rows, row)
+		}
+	}
+	return words.List(out, rows)
+}
+
 // RTT is a cell with a round trip, a dash if there is none.
 func RTT(ms float64) string {
 	if ms == 0 {

@@ -68,9 +68,15 @@ func (ws *Workers) Save() {
 	}
 }
 
-// All returns the records of the workers in memory, by worker.
+// All returns the records of all workers, by worker.
 func (ws *Workers) All() map[string]trust.Worker {
 	all := make(map[string]trust.Worker, len(ws.known))
+	ws.Buf.Scan([]byte{ondisk.SpaceTrust}, []byte{ondisk.SpaceTrust + 1}, func(key, value []byte) bool {
+		if w, err := trust.Decode(value); err == nil {
+			all[string(key[1:])] = *w
+		}
+		return true
+	})
 	for id, w := range ws.known {
 		all[id] = *w
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
+	"github.com/apoidea/apoidea/crawl/trust"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/ops/volunteer/machine"
@@ -457,7 +458,26 @@ func (v *View) Peers(ctx context.Context) ([]control.PeerLine, error) {
 		}
 		lines[i].CoordinateMs, lines[i].CoordinateError = was.CoordinateMs, was.CoordinateError
 	}
-	return v.refused(lines), nil
+	return v.trusted(ctx, v.refused(lines))
+}
+
+// trusted sets the checks of each peer's pages, and adds the other workers that reported pages.
+func (v *View) trusted(ctx context.Context, lines []control.PeerLine) ([]control.PeerLine, error) {
+	var all map[string]trust.Worker
+	if err := v.deps.Hosts.Look(ctx, func(o *owner.Owner) { all = o.Workers() }); err != nil {
+		return nil, err
+	}
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		w, text := all[id], peer.ID(id).String()
+		at := slices.IndexFunc(lines, func(l control.PeerLine) bool { return l.Peer == text })
+		if at < 0 {
+			at, lines = len(lines), append(lines, control.PeerLine{Peer: text, Role: RoleWorker, Name: v.PeerName(text)})
+		}
+		lines[at].Trust = &control.Trust{
+			Since: time.Unix(int64(w.Since), 0), Pages: w.Pages, Checked: w.Checked, Agreed: w.Agreed, Unclear: w.Unclear, Lost: w.Lost, //nolint:gosec // a time
+		}
+	}
+	return lines, nil
 }
 
 // maxRefused limits the peers that are listed only for rejected requests.
