@@ -1,13 +1,22 @@
 package node
 
 import (
+	"bytes"
 	"context"
+	"encoding/hex"
+	"io"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/storage/warc"
 )
 
 // TestWorkerEarnsMembership: in a ring by invitation, a worker crawls, another one checks its
@@ -40,6 +49,54 @@ func TestWorkerEarnsMembership(t *testing.T) {
 	if checked != 2 {
 		t.Errorf("%d workers with agreed checks: %+v", checked, peers)
 	}
+	for _, w := range workers {
+		if pages := receipts(t, w, founder); pages < 10 {
+			t.Errorf("receipts for %d pages", pages)
+		}
+	}
+}
+
+// receipts returns the number of pages in a worker's archive for which there are receipts, whose
+// signatures it verifies.
+func receipts(t *testing.T, p, owner *testPeer) (pages int) {
+	t.Helper()
+	if err := p.crawl.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := warc.Files(p.archiveDir(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self := p.ring.net.Self()
+	for _, name := range files {
+		if err := eachRecord(name, func(rec *warc.Record) {
+			block, err := io.ReadAll(rec)
+			if rec.Type != warc.TypeMetadata || !bytes.HasPrefix(block, []byte("receiptOwner: ")) || err != nil {
+				return
+			}
+			var lines, signature []byte
+			for line := range strings.Lines(string(block)) {
+				name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+				switch name {
+				case "receiptOwner", "receiptWorker":
+					if want := map[string]peer.ID{"receiptOwner": owner.ring.net.Self(), "receiptWorker": self}[name]; value != want.String() {
+						t.Errorf("%s: %s", name, value)
+					}
+				case "receiptSignature":
+					signature, _ = hex.DecodeString(value)
+				case "receiptPage":
+					pages++
+					lines = append(lines, value+"\n"...)
+				}
+			}
+			if !member.Signed(owner.ring.net.Self(), wire.SignedReceipt(string(self), lines), signature) {
+				t.Errorf("the signature of a receipt does not match: %s", block)
+			}
+		}); err != nil {
+			t.Error(err)
+		}
+	}
+	return pages
 }
 
 func TestNetworkOf(t *testing.T) {

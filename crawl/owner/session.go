@@ -38,6 +38,7 @@ type Visit struct {
 	// never had.
 	Taken   map[job.ID]uint64
 	Unasked int
+	receipt []byte // lines of the accepted pages
 }
 
 // Visit begins to process a validated message of a worker. Its leases are renewed, and do not
@@ -79,6 +80,9 @@ func (v *Visit) Go() (through bool) {
 			v.host++
 			return false
 		}
+	}
+	if cfg := &v.owner.Cfg; len(v.receipt) > 0 && cfg.Sign != nil {
+		v.reply.Message.Receipt = cfg.Sign(wire.SignedReceipt(v.session.Peer, v.receipt))
 	}
 	v.owner.placer.Relieve(v.session)
 	v.session.Visiting = 0
@@ -140,6 +144,9 @@ func (v *Visit) reports(h *hosts.Host, w *wire.HostWork) (through bool) {
 			return false
 		}
 		v.take(h, f)
+		if v.owner.checks.Samples() && len(f.GetRecordId()) > 0 {
+			v.receipt = wire.ReceiptLine(v.receipt, w, f)
+		}
 		v.report++
 		v.went = links.Ahead{}
 		if !v.owner.HasRoom() {

@@ -1042,6 +1042,7 @@ type SessionReply struct {
 	Moved         []string               `protobuf:"bytes,3,rep,name=moved,proto3" json:"moved,omitempty"`     // hosts of another owner, which must be looked up
 	TtlMs         uint32                 `protobuf:"varint,4,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttl_ms,omitempty"`
 	Refused       []string               `protobuf:"bytes,5,rep,name=refused,proto3" json:"refused,omitempty"`                         // hosts whose outcomes were not accepted now (busy): report them again
+	Receipt       []byte                 `protobuf:"bytes,7,opt,name=receipt,proto3" json:"receipt,omitempty"`                         // signature of the outcomes that were accepted, see wire.Receipt; empty: none
 	NotRenewed    []string               `protobuf:"bytes,6,rep,name=not_renewed,json=notRenewed,proto3" json:"not_renewed,omitempty"` // refused hosts whose leases this reply does not renew: continue until their current deadlines, and renew again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1108,6 +1109,13 @@ func (x *SessionReply) GetTtlMs() uint32 {
 func (x *SessionReply) GetRefused() []string {
 	if x != nil {
 		return x.Refused
+	}
+	return nil
+}
+
+func (x *SessionReply) GetReceipt() []byte {
+	if x != nil {
+		return x.Receipt
 	}
 	return nil
 }
@@ -3171,13 +3179,14 @@ const file_crawl_proto_rawDesc = "" +
 	"\x04feed\x18! \x01(\bR\x04feed\x12\x18\n" +
 	"\acontent\x18\x1e \x01(\x06R\acontent\x12#\n" +
 	"\rwords_simhash\x18\" \x01(\x06R\fwordsSimhash\x12#\n" +
-	"\rlinks_simhash\x18# \x01(\x06R\flinksSimhashJ\x04\b\x16\x10\x17J\x04\b\x18\x10\x1c\"\xbe\x01\n" +
+	"\rlinks_simhash\x18# \x01(\x06R\flinksSimhashJ\x04\b\x16\x10\x17J\x04\b\x18\x10\x1c\"\xd8\x01\n" +
 	"\fSessionReply\x12,\n" +
 	"\x06grants\x18\x01 \x03(\v2\x14.apoidea.crawl.GrantR\x06grants\x12\x18\n" +
 	"\arevoked\x18\x02 \x03(\tR\arevoked\x12\x14\n" +
 	"\x05moved\x18\x03 \x03(\tR\x05moved\x12\x15\n" +
 	"\x06ttl_ms\x18\x04 \x01(\rR\x05ttlMs\x12\x18\n" +
-	"\arefused\x18\x05 \x03(\tR\arefused\x12\x1f\n" +
+	"\arefused\x18\x05 \x03(\tR\arefused\x12\x18\n" +
+	"\areceipt\x18\a \x01(\fR\areceipt\x12\x1f\n" +
 	"\vnot_renewed\x18\x06 \x03(\tR\n" +
 	"notRenewed\"\xd3\x04\n" +
 	"\x05Grant\x12\x12\n" +

@@ -99,6 +99,9 @@ func (m *SessionReply) Validate() error {
 			return fmt.Errorf("session reply: %s: %w", what, err)
 		}
 	}
+	if err := signature(m.GetReceipt()); err != nil {
+		return fmt.Errorf("session reply: receipt: %w", err)
+	}
 	for _, grant := range m.GetGrants() {
 		if err := grant.Validate(); err != nil {
 			return fmt.Errorf("session reply: %w", err)

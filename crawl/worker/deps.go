@@ -80,6 +80,8 @@ type Deps struct {
 	Estimates *bandwidth.Estimates
 	// Clock is the lease clock. Nil: a SystemClock.
 	Clock Clock
+	// Receipt, if not nil, archives the receipt of an owner for the pages in lines, see wire.Receipt.
+	Receipt func(owner string, lines, signature []byte) error
 	// Log may be nil.
 	Log *slog.Logger
 	// Events, if not nil, is called for each URL when its outcome is known. It must not block.

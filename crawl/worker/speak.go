@@ -129,6 +129,12 @@ func (k speaker) exchange(ctx context.Context) {
 		k.unanswered(ctx, t, n)
 		return
 	}
+	if receipt := reply.GetReceipt(); len(receipt) > 0 && w.deps.Receipt != nil {
+		if err := w.deps.Receipt(s.Owner(), receiptLines(t.Message, reply), receipt); err != nil {
+			w.broken(err)
+			return
+		}
+	}
 	refs := k.jobsOf(ctx, reply.GetGrants())
 	routes := k.routes(reply.GetMoved())
 	w.mu.Lock()
@@ -143,6 +149,19 @@ func (k speaker) exchange(ctx context.Context) {
 	w.weigh()
 	w.idle.wakeOne() // there may be capacity in flight, or more to visit
 	poke(w.watch)
+}
+
+// receiptLines returns the lines of the pages in a message that its answer accepts.
+func receiptLines(m *wire.Session, reply *wire.SessionReply) (lines []byte) {
+	kept := session.Kept(reply)
+	for _, work := range m.GetHosts() {
+		for _, f := range work.GetFetched() {
+			if !kept[work.GetHost()] && len(f.GetRecordId()) > 0 {
+				lines = wire.ReceiptLine(lines, work, f)
+			}
+		}
+	}
+	return lines
 }
 
 // unanswered queues the content of a message again, for other owners if necessary.

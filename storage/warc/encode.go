@@ -105,6 +105,22 @@ func (e *Encoder) Exchange(x *Exchange) (*Members, error) {
 	return m, nil
 }
 
+// Metadata encodes a metadata record that belongs to no single exchange, with fields alone.
+func (e *Encoder) Metadata(date time.Time, fields []Field) *Members {
+	s := e.scratch.Get().(*scratch)
+	defer e.recycleScratch(s)
+	m := e.members.Get().(*Members)
+	m.data, m.index, m.tail, m.RecordID = m.data[:0], m.index[:0], m.tail[:0], newID()
+	s.block = s.block[:0]
+	for _, f := range fields {
+		s.block = appendField(s.block, f.Name, f.Value)
+	}
+	s.begin(TypeMetadata, m.RecordID, date.UTC().Truncate(time.Millisecond))
+	s.field("Content-Type", contentTypeFields)
+	s.finish(m, s.packs, s.block, nil)
+	return m
+}
+
 // Conversion encodes c. The result is appended to dst.
 func (e *Encoder) Conversion(dst []byte, c *Conversion) []byte {
 	s := e.scratch.Get().(*scratch)

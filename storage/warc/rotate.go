@@ -77,8 +77,10 @@ func (w *Writer) begin() error {
 func (o *openFile) size() int64 { return o.written + int64(len(o.pending)) }
 
 func (o *openFile) add(m *Members) {
-	o.lines = append(o.lines, m.index...)
-	o.lines = append(appendPlace(o.lines, o.size(), o.name), m.tail...)
+	if len(m.index) > 0 { // not of a record without an exchange
+		o.lines = append(o.lines, m.index...)
+		o.lines = append(appendPlace(o.lines, o.size(), o.name), m.tail...)
+	}
 	o.pending = append(o.pending, m.data...)
 	o.ends = append(o.ends, len(o.pending))
 	o.places = append(o.places, len(o.lines))

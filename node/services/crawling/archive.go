@@ -10,10 +10,15 @@ import (
 	"net/textproto"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
@@ -96,6 +101,21 @@ func (a *archive) Save(x *pages.Exchange) (recordID string, err error) {
 		a.bodies.add(x.Digest, ref)
 	}
 	return ref.RecordID.String(), nil
+}
+
+// receipt archives the receipt of an owner, if its signature is valid.
+func (c *Crawl) receipt(owner string, lines, signature []byte) error {
+	self := string(c.deps.Self)
+	if !member.Signed(peer.ID(owner), wire.SignedReceipt(self, lines), signature) {
+		c.deps.Log.Debug("receipt with an invalid signature", "owner", peer.ID(owner))
+		return nil
+	}
+	fields := []warc.Field{{Name: "receiptOwner", Value: peer.ID(owner).String()}, {Name: "receiptWorker", Value: c.deps.Self.String()}, {Name: "receiptSignature", Value: hex.EncodeToString(signature)}}
+	for line := range strings.Lines(string(lines)) {
+		fields = append(fields, warc.Field{Name: "receiptPage", Value: strings.TrimSuffix(line, "\n")})
+	}
+	_, err := c.archive.writer.Append(c.archive.encoder.Metadata(time.Now(), fields))
+	return err
 }
 
 // Sync implements pages.Archive.

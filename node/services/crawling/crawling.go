@@ -116,7 +116,7 @@ func New(cfg Config, d Deps) (c *Crawl, err error) {
 	estimates := bandwidth.NewEstimates(bandwidth.EstimatesConfig{Holidays: cfg.Holidays})
 	c.Worker, err = worker.New(cfg.Worker, worker.Deps{
 		Owners: sessions{say: d.Send, router: d.Router, log: d.Log}, Fetch: timedFetcher{c.Fetcher, d.Fetched}, Archive: c.archive, Content: d.Content, Jobs: d.Jobs,
-		Clock: d.Clock, Log: d.Log, Estimates: estimates, OptOuts: d.OptOuts, Permits: d.Permits,
+		Clock: d.Clock, Log: d.Log, Estimates: estimates, OptOuts: d.OptOuts, Permits: d.Permits, Receipt: c.receipt,
 		Events: d.Outcome,
 	})
 	if err != nil {
