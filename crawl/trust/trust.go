@@ -1,10 +1,10 @@
 // Package trust decides which reports of a worker are checked by a second fetch, and judges the
 // checks. It is a plain state machine: the owner of the hosts drives it, and a simulation.
 //
-// A worker reports what it fetched, and nobody else sees the page. Of a new worker the first pages
+// A worker reports what it fetched, and no other peer sees the page. Of a new worker the first pages
 // are checked, later a small share. Another worker fetches the page again. If the two differ, a
 // third one decides, and the worker that stands alone has lost: its leases end, and its pages are
-// fetched again. If all three differ, the page changes with each fetch, and nobody has lost.
+// fetched again. If all three differ, the page changes with each fetch, and no worker has lost.
 package trust
 
 import (

@@ -33,6 +33,7 @@ var Words = []Word{
 	{"key", "A point of the ring: the SHA-256 of a host's name or of a peer's identity."},
 	{"leaf set", "The nearest peers of a peer on the ring, up to eight on each side. Workers are chosen from it."},
 	{"lease", "The right of one worker to fetch from a host, for 8 seconds (--lease-ttl) unless it is renewed. No other peer fetches from the host meanwhile."},
+	{"lease certificate", "An owner's signature of a lease. It proves that a worker had a host, so that its late outcomes count."},
 	{"link farm", "A domain that generates hosts without end."},
 	{"member", "A peer that others can dial, and that is responsible for an arc."},
 	{"network", "The name of a ring. Peers of different networks do not connect (--network)."},
