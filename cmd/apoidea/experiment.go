@@ -82,8 +82,6 @@ machine and the CPU time. The expected time of more than 20 s is printed first. 
 	f.StringVar(&o.options.RTT, "rtt", "", "RTT matrix in ms, square CSV, may be gzipped (default generated from the seed)")
 	f.StringVar(&o.options.Prefixes, "prefixes", "", "addresses of the matrix nodes: CSV with columns node and prefix")
 	f.StringVar(&o.options.Hierarchy, "hierarchy", "", "IP ranges and their organizations: CSV of nested networks")
-	f.StringVar(&o.options.Traces, "traces", "", "directory of *.csv.gz with page, host, unix_s (default generated from the seed)")
-	f.Float64Var(&o.options.Every, "every", 0, "mean days between visits of a page (default by trace)")
 	f.BoolVar(&o.options.Quick, "quick", false, "smaller run that takes seconds")
 	f.BoolVar(&o.brief, "brief", false, "print ten lines at most: the papers' figures and verdicts")
 	return cmd

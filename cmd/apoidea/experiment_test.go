@@ -33,7 +33,7 @@ func TestExperimentCommandLines(t *testing.T) {
 		code int
 		says string
 	}{
-		"list":       {"list", 0, "freshness"},
+		"list":       {"list", 0, "placement-today"},
 		"no name":    {"run", 2, "the name of an experiment"},
 		"unknown":    {"run plcement -o " + dir, 2, "plcement"},
 		"nowhere":    {"run placement", 2, "-o DIR"},

@@ -10,7 +10,6 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment/apoidea"
 	"github.com/apoidea/apoidea/node/lab/experiment/bandwidth"
 	"github.com/apoidea/apoidea/node/lab/experiment/coordinates"
-	"github.com/apoidea/apoidea/node/lab/experiment/freshness"
 	"github.com/apoidea/apoidea/node/lab/experiment/ipmicra"
 	"github.com/apoidea/apoidea/node/lab/experiment/placement"
 	"github.com/apoidea/apoidea/node/lab/experiment/trial"
@@ -23,7 +22,7 @@ var ErrUnknown = errors.New("unknown experiment")
 var all = []*trial.Experiment{
 	&apoidea.Peers, &apoidea.Proximity, &apoidea.Threads, &bandwidth.Governors,
 	&coordinates.Adapt, &coordinates.Crawl, &coordinates.Overhead, &coordinates.Strategies,
-	&freshness.Freshness, &ipmicra.Download, &ipmicra.Load, &ipmicra.Probes, &placement.Strategies, &placement.Today,
+	&ipmicra.Download, &ipmicra.Load, &ipmicra.Probes, &placement.Strategies, &placement.Today,
 }
 
 // All lists the experiments by name.
@@ -42,7 +41,7 @@ func Overview() string {
 // seconds has the wall-clock times of default and quick runs on two cores.
 var seconds = map[string][2]time.Duration{
 	"apoidea-peers": {30, 3}, "apoidea-proximity": {1, 1}, "apoidea-threads": {1, 1}, "bandwidth": {10, 2},
-	"coordinates-adapt": {10, 10}, "coordinates-crawl": {10, 10}, "coordinates-overhead": {10, 3}, "coordinates-strategies": {15, 3}, "freshness": {45, 5},
+	"coordinates-adapt": {10, 10}, "coordinates-crawl": {10, 10}, "coordinates-overhead": {10, 3}, "coordinates-strategies": {15, 3},
 	"ipmicra-download": {10, 3}, "ipmicra-load": {120, 90}, "ipmicra-probes": {40, 15}, "placement": {45, 8}, "placement-today": {120, 25},
 }
 

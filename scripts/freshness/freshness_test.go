@@ -1,4 +1,4 @@
-package freshness
+package main
 
 import (
 	"bytes"
@@ -44,7 +44,7 @@ func TestTinyTrace(t *testing.T) {
 		fmt.Fprintf(&rows, "p0,h0,%d\n", (1000+10*n)*day)
 	}
 	o := trial.Options{Seed: 1, Quick: true, Peers: 3, Every: 20, Traces: written(t, rows.String())}
-	table, files := trialtest.Run(t, &Freshness, o)
+	table, files := trialtest.Run(t, &experiment, o)
 	for row, want := range map[string][2]float64{
 		"tiny-uniform": {0.79, 0.84}, "tiny-oracle": {0.93, 0.97}, "tiny-proportional": {0.93, 0.97}, // (3 + 1/4)/4, (3 + 4/5)/4
 		"tiny-bayes": {0.84, 0.97}, "tiny-bayes-8-peers": {0.84, 0.97}, "tiny-bayes-3-peers": {0.84, 0.97}, "tiny-nutch": {0.5, 0.97},
@@ -61,7 +61,7 @@ func TestTinyTrace(t *testing.T) {
 			t.Errorf("no %s: %v", name, slices.Collect(maps.Keys(files)))
 		}
 	}
-	if _, again := trialtest.Run(t, &Freshness, o); !bytes.Equal(files["table.csv"], again["table.csv"]) {
+	if _, again := trialtest.Run(t, &experiment, o); !bytes.Equal(files["table.csv"], again["table.csv"]) {
 		t.Error("the same seed gives another table")
 	}
 }
@@ -94,12 +94,12 @@ func TestBadTraces(t *testing.T) {
 		head + strings.Repeat("a,h,1\n", 2): "0 days between",
 		head + "x,y,9\n" + many(maxPages+1, "%d,h,1\n"): "pages, at most",
 	} {
-		_, err := trial.Run(t.Context(), &Freshness, trial.Options{Traces: written(t, rows)}, t.TempDir(), report.Run{}, nil)
+		_, err := trial.Run(t.Context(), &experiment, trial.Options{Traces: written(t, rows)}, t.TempDir(), report.Run{}, nil)
 		if !errors.Is(err, trial.ErrOptions) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "tiny.csv.gz") {
 			t.Errorf("%.60q: error %v, want %q and the file", rows, err, want)
 		}
 	}
-	_, err := trial.Run(t.Context(), &Freshness, trial.Options{Traces: t.TempDir()}, t.TempDir(), report.Run{}, nil)
+	_, err := trial.Run(t.Context(), &experiment, trial.Options{Traces: t.TempDir()}, t.TempDir(), report.Run{}, nil)
 	if !errors.Is(err, trial.ErrOptions) || !strings.Contains(err.Error(), "no files") {
 		t.Errorf("empty directory: error %v", err)
 	}

@@ -1,4 +1,4 @@
-package freshness
+package main
 
 import (
 	"math"

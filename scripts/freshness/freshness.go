@@ -1,24 +1,34 @@
-// Package freshness compares schedules of visits to pages that change.
-package freshness
+// Freshness compares schedules of visits to pages that change, in virtual time:
+//
+//	go run ./scripts/freshness -o DIR [-traces DIR] [-every DAYS] [-quick]
+//
+// -list prints its entry for the list of experiments.
+package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
 	"math"
+	"os"
+	"os/signal"
 	"runtime"
 
 	"github.com/apoidea/apoidea/node/lab/experiment/report"
 	"github.com/apoidea/apoidea/node/lab/experiment/trial"
 )
 
-// Freshness replays the changes of pages.
-var Freshness = trial.Experiment{
+// experiment replays the changes of pages.
+var experiment = trial.Experiment{
 	Name:  "freshness",
 	About: "share of time in which copies are current, by schedule of visits, for 1 to 100 peers",
-	Long: `The histories of pages in virtual time: --traces is a directory of .csv.gz files with page, host and unix_s. The first row of a page begins its history. Without
---traces, 500 pages change as Poisson processes for 720 days. Their rates are from a Gamma distribution of shape 0.5, with a mean of a change in ten days.
+	Long: `This experiment is a program of its own, go run ./scripts/freshness.
+The histories of pages in virtual time: -traces is a directory of .csv.gz files with page, host and unix_s. The first row of a page begins its history. Without
+-traces, 500 pages change as Poisson processes for 720 days. Their rates are from a Gamma distribution of shape 0.5, with a mean of a change in ten days.
 Column freshness is the share of page-time in which the copy is current, in the last three quarters of the trace. Each schedule has the same budget: a visit
-to each page in --every days on average. The default is 14 without --traces. With traces it is 28, doubled until a page changes 0.2 times in it.
+to each page in -every days on average. The default is 14 without -traces. With traces it is 28, doubled until a page changes 0.2 times in it.
 
 Policy uniform visits each page equally often. Policy proportional visits it in proportion to its true rate, oracle at the frequencies that are best for
 the true rates. Nutch's rule multiplies the interval of a page by 0.8 after a change and by 1.4 otherwise. Policy bayes is crawl/fresh. It
@@ -31,6 +41,36 @@ Pareto(1.2) in budget and freshness. Figures are medians of ten draws of weights
 
 Papers: 1.6 (refreshing), 2.4 (pages to check a day), 2.6 (pages watched for changes).`,
 	Run: run,
+}
+
+func main() {
+	var o trial.Options
+	out := flag.String("o", "", "output directory (required)")
+	list := flag.Bool("list", false, "print the entry for the list of experiments")
+	flag.Bool("quiet", false, "ignored")
+	flag.Uint64Var(&o.Seed, "seed", 1, "seed of all random draws")
+	flag.IntVar(&o.Peers, "peers", 0, "number of peers")
+	flag.StringVar(&o.Traces, "traces", "", "directory of *.csv.gz with page, host, unix_s (default generated from the seed)")
+	flag.Float64Var(&o.Every, "every", 0, "mean days between visits of a page (default by trace)")
+	flag.BoolVar(&o.Quick, "quick", false, "two draws of each figure")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := errors.New("freshness: -o DIR is required")
+	switch {
+	case *list:
+		err = json.NewEncoder(os.Stdout).Encode(&experiment)
+	case *out != "":
+		var found *report.Report
+		run := report.Run{Version: "scripts/freshness", Commit: "unknown", Command: os.Args}
+		if found, err = trial.Run(ctx, &experiment, o, *out, run, func(text string, _ float64) { fmt.Fprintf(os.Stderr, "\r%s ", text) }); err == nil {
+			fmt.Printf("\n%s\nwritten to %s\n", found.Table.Text(), *out)
+		}
+	}
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }
 
 const draws = 10
