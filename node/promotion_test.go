@@ -12,6 +12,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/crawl/webgen"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/member"
@@ -25,13 +26,16 @@ import (
 // Slow: three real peers that join and crawl.
 func TestWorkerEarnsMembership(t *testing.T) {
 	t.Parallel()
-	web := serveWeb(t, nil)
+	web := serveWeb(t, func(c *webgen.Config) { c.Hosts, c.PagesPerHost = 20, 12 }) // so that each worker gets hosts
 	cfg := testConfig(t.TempDir(), 1)
 	cfg.Admission, cfg.Promote, cfg.CheckRate, cfg.Placement = "invite", time.Second, 1, "random"
 	founder := startWith(t, cfg)
 	entry := founder.ring.net.Addrs()[0]
 	workers := []*testPeer{startWith(t, testConfig(t.TempDir(), 2, entry)), startWith(t, testConfig(t.TempDir(), 3, entry))}
 	until(t, "two workers", func(context.Context) bool { return len(founder.ring.dht.Attached()) == 2 })
+	if _, err := founder.Pause(t.Context(), 0); err != nil { // it leaves the crawl to the workers
+		t.Fatal(err)
+	}
 	crawlAll(t, founder, control.JobSpec{URLs: web.Seeds(web.port)})
 	for _, w := range workers {
 		until(t, "worker is invited", func(context.Context) bool { return w.ring.dht.State() == dht.Serving })
