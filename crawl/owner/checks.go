@@ -23,6 +23,9 @@ func opinionOf(got *ondisk.Final, f *wire.Fetched) trust.Opinion {
 func (oc *outcomes) checked(h *hosts.Host, c *hosts.Check, got *ondisk.Final, f *wire.Fetched) {
 	c.Out = false
 	c.Job.Requested()
+	if !slices.Contains(h.Checks, c) {
+		return // it ended while it was out: the worker has lost another one
+	}
 	o := opinionOf(got, f)
 	if !o.Conclusive() {
 		if c.Try >= hosts.MaxCheckTries {
@@ -54,10 +57,7 @@ func (oc *outcomes) checked(h *hosts.Host, c *hosts.Check, got *ondisk.Final, f 
 // distrust ends all leases of a worker that has lost a check, and fetches the pages of unfinished
 // jobs again that it has reported. The certificates of its leases do not count any more.
 func (oc *outcomes) distrust(loser string) {
-	if loser == oc.Cfg.Self {
-		return // this peer believes itself
-	}
-	oc.checks.Workers.Of(loser).Lose()
+	oc.checks.Workers.Of(loser).Lose(uint64(max(oc.Now/1000, 0)))
 	oc.checks.Workers.Store(loser)
 	if s := oc.leases.SessionOf(loser); s != nil {
 		for _, h := range s.Held() {

@@ -23,6 +23,7 @@ type crew struct {
 	places   []owner.Place
 	next     func(p owner.Place) string // chooses a worker
 	requests int
+	first    uint64        // pages of a new worker that are checked
 	waiting  []owner.Place // not placed yet
 	offers   []owner.Offer
 }
@@ -32,9 +33,9 @@ func (c *crew) keep(r owner.Ready) {
 }
 
 func newCrew(t *testing.T, rate float64, workers ...string) *crew {
-	c := &crew{fetched: make(map[string]int)}
+	c := &crew{fetched: make(map[string]int), first: trust.First}
 	c.scene = newScene(t, func(_ *wire.JobSpec, cfg *owner.Config) {
-		cfg.CheckRate, cfg.CheckFirst = rate, func() uint64 { return trust.First }
+		cfg.CheckRate, cfg.CheckFirst = rate, func() uint64 { return c.first }
 		cfg.Random = func() float64 { return 0.5 }
 		signs(cfg)
 	})
@@ -250,5 +251,71 @@ func TestTrustIsKept(t *testing.T) {
 	c.work(100)
 	if after := c.owner.Workers()["w1"]; after.Checked != before.Checked || after.Agreed != before.Agreed || after.Since != before.Since {
 		t.Errorf("before %+v, after %+v", before, after)
+	}
+}
+
+// TestLoserGetsNoLease: a worker that has lost a check gets no lease for an hour, even if it is
+// preferred: otherwise its pages would be fetched again by itself, without end.
+func TestLoserGetsNoLease(t *testing.T) {
+	c := newCrew(t, 0.02, "w1", "w2", "w3")
+	c.page = func(worker, url string, _ int) string {
+		if worker == "w1" {
+			return "a lie"
+		}
+		return "the page " + url
+	}
+	c.keep(c.post(0, pages("a.example", 60)...))
+	c.work(100)
+	if n, w := c.owner.Counts(c.id), c.owner.Workers()["w1"]; n.Done != 60 || n.Outstanding() != 0 || c.forged() != 0 || w.Lost != 1 {
+		t.Fatalf("%+v, %d forged; w1: %+v", n, c.forged(), w)
+	}
+	c.keep(c.post(0, pages("b.example", 20)...))
+	asks := func() int {
+		reply, ready := c.say("w1", &wire.Session{Hosts: []*wire.HostWork{{Host: "b.example", Want: 4}}})
+		c.keep(ready)
+		return len(reply.GetGrants())
+	}
+	if asks() != 0 {
+		t.Error("it gets a host that was not offered")
+	}
+	c.now = c.now.Add(time.Hour)
+	if c.keep(c.do(nil)); asks() != 1 {
+		t.Error("it gets no host after an hour")
+	}
+}
+
+// TestOwnWorkerIsChecked: the owner's own worker may be deceived as well, such as by its proxy.
+func TestOwnWorkerIsChecked(t *testing.T) {
+	c := newCrew(t, 0.02, "self", "w2", "w3")
+	c.page = func(worker, url string, _ int) string {
+		if worker == "self" {
+			return "of the proxy"
+		}
+		return "the page " + url
+	}
+	c.keep(c.post(0, pages("a.example", 30)...))
+	c.work(100)
+	if n, w := c.owner.Counts(c.id), c.owner.Workers()["self"]; n.Done != 30 || n.Outstanding() != 0 || c.forged() != 0 || w.Lost != 1 {
+		t.Errorf("%+v, %d forged; self: %+v", n, c.forged(), w)
+	}
+}
+
+// TestFirstPagesAreCheckedSoon: the checks of a new worker's first pages interrupt its lease, those
+// of its later pages wait.
+func TestFirstPagesAreCheckedSoon(t *testing.T) {
+	c := newCrew(t, 0.02, "w1", "w2")
+	c.first = 3
+	at := 0
+	c.page = func(worker, url string, _ int) string {
+		c.now = c.now.Add(time.Second)
+		if worker != "w1" && at == 0 {
+			at = c.requests
+		}
+		return "the page " + url
+	}
+	c.keep(c.post(0, pages("a.example", 60)...))
+	c.work(100)
+	if n := c.owner.Counts(c.id); n.Done != 60 || n.Outstanding() != 0 || at == 0 || at > 16 {
+		t.Errorf("%+v; checked after %d requests", n, at)
 	}
 }

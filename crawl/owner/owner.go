@@ -268,7 +268,7 @@ func newParts(s *hosts.Step) parts {
 	}
 	p.remover = &remover{Step: s, jobs: p.jobs, hosts: p.hosts, placer: p.placer, leases: p.leases, outgoing: p.outgoing}
 	p.purger = &purger{Step: s, hosts: p.hosts, agenda: p.agenda, traps: p.traps, domains: p.domains}
-	p.visits = &visits{Step: s, jobs: p.jobs, hosts: p.hosts, agenda: p.agenda, leases: p.leases, placer: p.placer, granter: p.granter}
+	p.visits = &visits{Step: s, jobs: p.jobs, hosts: p.hosts, agenda: p.agenda, leases: p.leases, placer: p.placer, granter: p.granter, checks: p.checks}
 	return p
 }
 

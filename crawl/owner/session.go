@@ -209,6 +209,7 @@ type visits struct {
 	leases  *leases.Leases
 	placer  *leases.Placer
 	granter *leases.Granter
+	checks  *hosts.Checks
 	n       uint64 // visits begun
 }
 
@@ -290,7 +291,8 @@ func (vs *visits) accepts(s *hosts.Session, h *hosts.Host, n int, reply *leases.
 		vs.leases.End(h, leases.Released, 0)
 		may = true
 	}
-	may = may || vs.Cfg.IsNear(s.Peer) && h.Search.State != hosts.SearchOffered
+	// Without another worker this peer fetches itself, even if its network forges pages.
+	may = (may || vs.Cfg.IsNear(s.Peer) && h.Search.State != hosts.SearchOffered) && (s.Peer == vs.Cfg.Self || !vs.checks.Bars(s.Peer))
 	if h.Lease != nil || s.Incarnation == 0 && s.Heard == 0 || h.Barred(vs.Now) || h.Search.Reserved > 0 || !may || !h.Search.Check && vs.agenda.URLsAt(h) > vs.Now {
 		reply.Revoke(h.Rec.Name)
 		if offered {

@@ -35,6 +35,7 @@ type Worker struct {
 	Unclear uint64 // checks without a result: no other worker, or the page changes with each fetch
 	Lost    uint64 // checks in which two other workers agreed with each other
 	Anew    uint64 // pages since it was new, or has lost
+	LostAt  uint64 // Unix seconds of the last loss
 }
 
 // Sample counts a page, and reports whether it is checked. First is the number of first pages that
@@ -54,7 +55,16 @@ func (w *Worker) Sample(first uint64, rate, random float64) bool {
 }
 
 // Lose counts a lost check: the worker starts anew.
-func (w *Worker) Lose() { w.Lost, w.Anew = w.Lost+1, 0 }
+func (w *Worker) Lose(now uint64) { w.Lost, w.Anew, w.LostAt = w.Lost+1, 0, now }
+
+// barFor is the time in seconds without leases after the first loss; each further one doubles it.
+const barFor = 3600
+
+// Barred reports whether a worker that has lost gets no lease yet. Otherwise a strategy that prefers
+// it would place the same hosts at it again, and their pages were fetched again without end.
+func (w *Worker) Barred(now uint64) bool {
+	return w.Lost > 0 && now < w.LostAt+barFor<<min(w.Lost-1, 16)
+}
 
 // format is the version of the stored form.
 const format = 1
@@ -63,7 +73,7 @@ const format = 1
 var ErrFormat = errors.New("record of a worker: invalid")
 
 func (w *Worker) fields() []*uint64 {
-	return []*uint64{&w.Since, &w.Pages, &w.Checked, &w.Agreed, &w.Unclear, &w.Lost, &w.Anew}
+	return []*uint64{&w.Since, &w.Pages, &w.Checked, &w.Agreed, &w.Unclear, &w.Lost, &w.Anew, &w.LostAt}
 }
 
 // Encode returns the stored form: a version and unsigned varints.

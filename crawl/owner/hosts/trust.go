@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
@@ -13,16 +14,18 @@ type Check struct {
 	trust.Check
 	Job  *Job
 	Hash uint64
-	at   int64 // Unix ms of the first report
+	due  int64 // Unix ms from which it interrupts the host's lease
 	Out  bool  // granted
 	Try  uint8 // grants that brought no opinion
 }
 
 const (
 	// checksAtOnce checks of a host, or one that is older than checkWait ms, interrupt its lease. So
-	// many pages are worth another lease, and the robots.txt that its worker reads first.
+	// many pages are worth another lease, and the robots.txt that its worker reads first. A check of
+	// a worker's first pages waits firstWait ms only, until most of them are there.
 	checksAtOnce = 8
 	checkWait    = 600_000
+	firstWait    = 5_000
 	// maxChecks bounds the checks of all hosts, maxHostChecks those of one.
 	maxChecks     = 1 << 14
 	maxHostChecks = 64
@@ -94,9 +97,25 @@ type Checks struct {
 // Samples reports whether pages are checked at all.
 func (cs *Checks) Samples() bool { return cs.Cfg.CheckRate > 0 }
 
+// Bars reports whether a worker gets no lease, since it has lost a check.
+func (cs *Checks) Bars(worker string) bool {
+	return cs.Samples() && cs.Workers.Of(worker).Barred(uint64(max(cs.Now/1000, 0)))
+}
+
+// Barred returns the workers in memory that get no lease, in order.
+func (cs *Checks) Barred() (list []string) {
+	for id := range cs.Workers.known {
+		if cs.Bars(id) {
+			list = append(list, id)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
 // Begin adds the report of a page to the checks of its host, if it is chosen.
 func (cs *Checks) Begin(h *Host, hj *Job, hash uint64, o trust.Opinion) {
-	if !cs.Samples() || o.Worker == cs.Cfg.Self || !o.Conclusive() {
+	if !cs.Samples() || !o.Conclusive() {
 		return
 	}
 	w := cs.Workers.Of(o.Worker)
@@ -111,7 +130,10 @@ func (cs *Checks) Begin(h *Host, hj *Job, hash uint64, o trust.Opinion) {
 		w.Unclear++
 		return
 	}
-	c := &Check{Job: hj, Hash: hash, at: cs.Now}
+	c := &Check{Job: hj, Hash: hash, due: cs.Now + checkWait}
+	if w.Anew <= trust.First {
+		c.due = cs.Now + firstWait
+	}
 	c.Opinions = []trust.Opinion{o}
 	h.Checks = append(h.Checks, c)
 	hj.State.Checks++
@@ -147,11 +169,12 @@ func (cs *Checks) Unclear(h *Host, of func(c *Check) bool) {
 	}
 }
 
-// CheckDue returns the check of a host that is placed next, the one with most opinions first; nil
-// if there is none. Others that the same worker may make are made with it.
+// CheckDue returns the check of a host that is placed next, the one with most opinions first, then
+// the one that is due first; nil if there is none. Others that the same worker may make are made
+// with it.
 func (h *Host) CheckDue() (next *Check) {
 	for _, c := range h.Checks {
-		if !c.Out && (next == nil || len(c.Opinions) > len(next.Opinions)) {
+		if !c.Out && (next == nil || cmp.Or(len(next.Opinions)-len(c.Opinions), cmp.Compare(c.due, next.due)) < 0) {
 			next = c
 		}
 	}
@@ -162,7 +185,7 @@ func (h *Host) CheckDue() (next *Check) {
 // lease: there are many, one has waited for long, or two workers contradict each other.
 func (h *Host) ChecksPress(now int64) bool {
 	c := h.CheckDue()
-	return c != nil && (len(h.Checks) >= checksAtOnce || now-h.Checks[0].at >= checkWait || len(c.Opinions) > 1)
+	return c != nil && (len(h.Checks) >= checksAtOnce || now >= c.due || len(c.Opinions) > 1)
 }
 
 // checksAt returns when a check of a host may be placed; Never if there is none. Other URLs that
@@ -174,7 +197,7 @@ func (a *Agenda) checksAt(h *Host, urlsAt int64) int64 {
 	case urlsAt > a.Now || h.ChecksPress(a.Now):
 		return 0
 	default:
-		return h.Checks[0].at + checkWait
+		return h.CheckDue().due
 	}
 }
 

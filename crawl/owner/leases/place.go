@@ -27,6 +27,7 @@ type Placer struct {
 	*hosts.Step
 	agenda   *hosts.Agenda
 	hosts    *hosts.Table
+	checks   *hosts.Checks
 	Sessions map[string]*hosts.Session
 }
 
@@ -36,7 +37,7 @@ func (pl *Placer) Ask(h *hosts.Host) {
 	if pl.agenda.MayBeChecked(h) {
 		h.Search.Ask(pl.Now + pl.Cfg.PlaceTimeout.Milliseconds())
 		h.Search.Check = true
-		exclude := append(h.CheckDue().Involved(), h.Search.Exclude...)
+		exclude := slices.Concat(h.CheckDue().Involved(), h.Search.Exclude, pl.checks.Barred())
 		pl.Ready.Places = append(pl.Ready.Places, hosts.Place{Host: h.Rec.Name, Addrs: h.Rec.Addrs, Exclude: exclude, Check: true, NotBefore: time.UnixMilli(pl.PoliteAt(h))})
 		return
 	}
@@ -47,7 +48,7 @@ func (pl *Placer) Ask(h *hosts.Host) {
 	n := h.Unleased()
 	h.Search.Grown = max(grownFactor*n, pl.Cfg.PlaceMin)
 	p := hosts.Place{
-		Host: h.Rec.Name, Addrs: h.Rec.Addrs, Pending: n, Tiny: n < pl.Cfg.PlaceMin, Known: h.Rec.Placed, Exclude: slices.Clone(h.Search.Exclude),
+		Host: h.Rec.Name, Addrs: h.Rec.Addrs, Pending: n, Tiny: n < pl.Cfg.PlaceMin, Known: h.Rec.Placed, Exclude: slices.Concat(h.Search.Exclude, pl.checks.Barred()),
 		Secure: h.Rec.Secure, Remeasure: h.Search.Remeasure, Relieved: h.Search.Anew == anewRelieved, Measured: slices.Clone(h.Rec.Measured), NotBefore: time.UnixMilli(pl.PoliteAt(h)),
 	}
 	if h.Rec.PlacedAt > 0 {

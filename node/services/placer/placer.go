@@ -272,7 +272,7 @@ func (pl *Placer) somebody(ctx context.Context, key ring.Key, exclude []string) 
 func (pl *Placer) candidates(key ring.Key, exclude []string) []placement.Candidate {
 	list := []placement.Candidate{{Peer: string(pl.deps.Self), Self: true}}
 	list[0].Backlog, list[0].Capacity = pl.inHand()
-	if pl.deps.Paused() {
+	if pl.deps.Paused() || slices.Contains(exclude, list[0].Peer) {
 		list[0].Backlog = list[0].Capacity // others are preferred
 	}
 	for _, c := range pl.known(pl.around(key)) {
