@@ -4,6 +4,7 @@
 # forgets it, and a sixth volunteer joins. What is typed are the lines of docs/founder.md, with the addresses of these machines. Two to four minutes.
 #
 #   scripts/public.sh         as root on Linux; elsewhere it says that it was skipped
+#   scripts/public.sh --earn  a ring by invitation: a member is invited, volunteers crawl as workers and earn membership, and the member is revoked. Two minutes.
 #   scripts/public.sh --pair  a founder and a second peer alone: each learns from the other that it can be dialled, and says that it does not know before. Three minutes.
 . "$(dirname "$0")/lib.sh"
 
@@ -55,7 +56,7 @@ home h2 29.1.0.1
 
 # The lines of the page, in their order.
 mapfile -t lines < <(awk '/^    / && (blank || inside) { inside = 1; print substr($0, 5) } { if (!/^    /) inside = 0; blank = /^$/ }' "$root/docs/founder.md")
-[ ${#lines[@]} = 10 ] || die "docs/founder.md has ${#lines[@]} lines to type, and 10 are typed here"
+[ ${#lines[@]} = 11 ] || die "docs/founder.md has ${#lines[@]} lines to type, and 11 are typed here"
 entry=
 # told N PREFIX: line N of the page, which has to begin so, with what stands for addresses there made those of these machines.
 told() {
@@ -68,13 +69,14 @@ background dns dns dnsmasq --keep-in-foreground --conf-file=/dev/null --no-resol
   --cache-size=0 --server="/$zone/32.1.0.1" --local=/lab/ --address=/web.lab/30.1.0.1
 background web web apoidea web serve --listen 30.1.0.1:80 --domain web.lab --hosts 72 --pages 15 --links 15 --error-share 0
 
-# peer NAME N: the peer of line N of the page, on that machine.
+# peer NAME N FLAG...: the peer of line N of the page, on that machine, with these flags.
 peer() {
-  local line
+  local name=$1 line
   line=$(told "$2" "apoidea run --profile public --contact https://you.example/crawler")
-  mkdir -p "$work/$1" && chmod 700 "$work/$1"
+  shift 2
+  mkdir -p "$work/$name" && chmod 700 "$work/$name"
   # shellcheck disable=SC2086 # words of a line that was typed
-  background "$1/run" "$1" $line --data-dir "$work/$1" --dns-server 31.1.0.1:53 --dashboard off
+  background "$name/run" "$name" $line --data-dir "$work/$name" --dns-server 31.1.0.1:53 --dashboard off "$@"
 }
 # typed NAME N PREFIX FLAG...: line N of the page is typed on that machine, with these flags.
 typed() {
@@ -102,6 +104,36 @@ volunteers() {
   jq -c .totals "$1" >&2
   return 1
 }
+
+# A ring by invitation: a member is invited, volunteers earn membership by verified work, and the invited member is revoked.
+id_of() { apoidea status --json --data-dir "$work/$1" | jq -r .peer; }
+member() { apoidea status --json --data-dir "$work/$1" | jq -e --argjson is "$2" '.admission.member == $is and (.admission.mode == "invite")' >"$work/member.out"; }
+if [ "${1:-}" = --earn ]; then
+  peer m1 0 --promote 20s
+  up m1
+  entry=$(typed m1 1 "apoidea peers --addrs" --data-dir "$work/m1" | grep -m 1 /tcp/)
+  peer m2 2
+  up m2
+  check "the second peer is a worker" within 30 member m2 false
+  lines[3]="apoidea ring invite $(id_of m2)"
+  check "the founder invites it" eval "typed m1 3 'apoidea ring invite 12D3KooW' --data-dir '$work/m1' >'$work/invite.out'"
+  check "it is a member" within 30 ring_of 2 m1
+  lines[2]=${lines[2]/ --reachability public/}
+  for name in m4 m5 m6; do peer $name 2; done
+  for name in m4 m5 m6; do up $name; done
+  for name in m1 m2; do typed $name 4 "apoidea pause" --data-dir "$work/$name" >"$work/pause.out"; done
+  # shellcheck disable=SC2046 # words
+  in_space m4 apoidea crawl $(seq -f 'http://h%.0f.web.lab/' 0 47) --wait --json --data-dir "$work/m4" >"$work/crawl.json"
+  in_space web curl -s http://30.1.0.1/_audit >"$work/audit.json"
+  check "volunteers crawl, one at a time at each host" jq -e '.totals | .overlaps == 0 and .distinct_urls > 250' "$work/audit.json"
+  typed m1 9 "apoidea peers --trust" --data-dir "$work/m1" | tee "$work/trust" >&2
+  check "their pages are checked, and all checks agree" eval '[ "$(awk "NR > 1 && \$7 >= 10 && \$NF == 0" "$work/trust" | wc -l)" -ge 1 ]'
+  check "a volunteer has earned membership" within 120 eval 'member m4 true || member m5 true || member m6 true'
+  check "the founder revokes the member" apoidea ring revoke "$(id_of m2)" --data-dir "$work/m1"
+  check "it is a worker again" within 60 member m2 false
+  [ "$failed" = 0 ] && say "a ring by invitation: ok, $SECONDS s"
+  exit "$failed"
+fi
 
 # Two at public addresses: one who dials back is enough where there are no more, and he is asked again after two minutes.
 if [ "${1:-}" = --pair ]; then
@@ -166,6 +198,6 @@ check "the ring closes without it" within 60 ring_of 2 m1
 peer m7 8
 up m7
 check "a sixth volunteer joins" within 30 works m7
-check "a founder leaves in good order" typed m3 9 "apoidea leave" --data-dir "$work/m3"
+check "a founder leaves in good order" typed m3 10 "apoidea leave" --data-dir "$work/m3"
 [ "$failed" = 0 ] && say "a public ring: ok, $SECONDS s"
 exit "$failed"

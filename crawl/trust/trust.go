@@ -63,7 +63,7 @@ const barFor = 3600
 // Barred reports whether a worker that has lost gets no lease yet. Otherwise a strategy that prefers
 // it would place the same hosts at it again, and their pages were fetched again without end.
 func (w *Worker) Barred(now uint64) bool {
-	return w.Lost > 0 && now < w.LostAt+barFor<<min(w.Lost-1, 16)
+	return w.Lost > 0 && now < w.LostAt+barFor<<min(w.Lost-1, 7)
 }
 
 // format is the version of the stored form.
