@@ -22,31 +22,38 @@ type options struct {
 	work  string
 	quick bool
 	seed  uint64
+
+	honest bool // real peers without liars
+	port   int
 }
 
 // row is a part of the figures.
 type row struct {
 	name, words string
 	run         func(ctx context.Context, o *options) (fine bool, err error)
+	real        bool // only if it is named
 }
 
 var rows = []row{
-	{"found", "pages that a worker reports until a forged one is found", found},
-	{"left", "forged pages that are left at the end of a job", left},
-	{"extra", "requests to sites for checks", extra},
+	{"found", "pages that a worker reports until a forged one is found", found, false},
+	{"left", "forged pages that are left at the end of a job", left, false},
+	{"extra", "requests to sites for checks", extra, false},
+	{"peers", "ten real peers, two of which fetch through proxies that forge pages", peers, true},
 }
 
 func main() {
 	var o options
 	flag.BoolVar(&o.quick, "quick", false, "fewer runs")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of all random draws")
+	flag.BoolVar(&o.honest, "honest", false, "no liars among the real peers")
+	flag.IntVar(&o.port, "port", 18840, "port of the web server of the real peers")
 	flag.Usage = harness.Usage(func(line func(name, words string)) {
 		for _, r := range rows {
 			line(r.name, r.words)
 		}
 	})
 	harness.Main(&o.work, func(ctx context.Context, names []string) (bool, error) {
-		chosen, err := harness.Choose(rows, names, func(r row) string { return r.name }, func(row) bool { return true })
+		chosen, err := harness.Choose(rows, names, func(r row) string { return r.name }, func(r row) bool { return !r.real })
 		fine := err == nil
 		for _, r := range chosen {
 			ok, err := r.run(ctx, &o)
