@@ -1,10 +1,11 @@
 // Package trust decides which reports of a worker are checked by a second fetch, and judges the
 // checks. It is a plain state machine: the owner of the hosts drives it, and a simulation.
 //
-// A worker reports what it fetched, and no other peer sees the page. Of a new worker the first pages
-// are checked, later a small share. Another worker fetches the page again. If the two differ, a
-// third one decides, and the worker that stands alone has lost: its leases end, and its pages are
-// fetched again. If all three differ, the page changes with each fetch, and no worker has lost.
+// A worker reports what it fetched, and no other peer sees the page. Of a new worker the first
+// pages are checked, later a small share. Another worker fetches the page again. If the two differ, a
+// third one decides, and the worker that stands alone has lost: its leases end, its pages are
+// fetched again, and it gets no lease for a time. If all three differ, or two of them only a
+// little, the page changes with each fetch, and no worker has lost.
 package trust
 
 import (
@@ -127,26 +128,40 @@ func (o *Opinion) Conclusive() bool {
 	return o.isPage() || o.Outcome == link.OutcomeRedirect || o.Outcome == link.OutcomeHTTPError && !o.Outcome.Retryable(o.Status)
 }
 
-// nearBits is the number of bits in which the SimHashes of two versions of a page differ at most.
-// Those of unrelated pages differ in 32 on average, with a standard deviation of 4; 16 bits are a
-// cosine similarity of 0.71.
-const nearBits = 16
-
-// near compares two SimHashes, of which neither may be unknown.
-func near(a, b uint64) bool { return bits.OnesCount64(a^b) <= nearBits }
+// Bits in which the SimHashes of two fetches differ. Those of unrelated pages differ in 32 on
+// average, with a standard deviation of 4; 16 bits are a cosine similarity of 0.71. Up to nearBits
+// the second worker confirms the first. A worker loses only if the two others differ in at most
+// closeBits, and it differs from both in more than farBits: so a page that changes accuses nobody.
+const (
+	closeBits = 12
+	nearBits  = 16
+	farBits   = 24
+	unrelated = 64
+)
 
 // Same reports whether two workers report the same page: the same body or the same text and links,
 // or nearly so.
-func (o *Opinion) Same(p *Opinion) bool {
+func (o *Opinion) Same(p *Opinion) bool { return o.distance(p) <= nearBits }
+
+// distance returns the number of bits in which two reports differ: 0 for the same page, unrelated
+// for those that cannot be compared.
+func (o *Opinion) distance(p *Opinion) int {
+	same := false
 	switch {
 	case o.isPage() && p.isPage():
-		return len(o.Digest) > 0 && bytes.Equal(o.Digest, p.Digest) || o.Content != 0 && o.Content == p.Content ||
-			o.Words != 0 && p.Words != 0 && near(o.Words, p.Words) && near(o.Links, p.Links)
+		same = len(o.Digest) > 0 && bytes.Equal(o.Digest, p.Digest) || o.Content != 0 && o.Content == p.Content
+		if !same && o.Words != 0 && p.Words != 0 {
+			return max(bits.OnesCount64(o.Words^p.Words), bits.OnesCount64(o.Links^p.Links))
+		}
 	case o.Outcome == link.OutcomeRedirect:
-		return p.Outcome == o.Outcome && o.Target == p.Target
+		same = p.Outcome == o.Outcome && o.Target == p.Target
 	default:
-		return o.Outcome == p.Outcome && o.Status == p.Status
+		same = o.Outcome == p.Outcome && o.Status == p.Status
 	}
+	if same {
+		return 0
+	}
+	return unrelated
 }
 
 // Result is the result of a check.
@@ -159,7 +174,7 @@ const (
 	Agreed
 	// Lost: two workers contradict a third, the loser.
 	Lost
-	// Unclear: all differ.
+	// Unclear: all differ, or the difference is small.
 	Unclear
 )
 
@@ -170,20 +185,20 @@ type Check struct{ Opinions []Opinion }
 func (c *Check) Add(o Opinion) (r Result, loser string) {
 	c.Opinions = append(c.Opinions, o)
 	checked, second := &c.Opinions[0], &c.Opinions[1]
-	agree := checked.Same(second)
+	between := checked.distance(second)
 	if len(c.Opinions) == 2 {
-		if agree {
+		if between <= nearBits {
 			return Agreed, ""
 		}
 		return Open, ""
 	}
-	switch first, other := checked.Same(&o), second.Same(&o); {
-	case first && other, !first && !other:
-		return Unclear, ""
-	case first:
+	switch first, other := checked.distance(&o), second.distance(&o); {
+	case first <= closeBits && min(between, other) > farBits:
 		return Lost, second.Worker
-	default:
+	case other <= closeBits && min(between, first) > farBits:
 		return Lost, checked.Worker
+	default:
+		return Unclear, ""
 	}
 }
 
