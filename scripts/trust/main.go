@@ -1,7 +1,7 @@
 // Command trust measures the spot checks of workers: by simulation in virtual time, and with real
 // peers.
 //
-//	go run ./scripts/trust [-quick] [-seed 1] [found|left|extra]...
+//	go run ./scripts/trust [-quick] [-seed 1] [found|left|extra|changing]...
 package main
 
 import (
@@ -38,6 +38,7 @@ var rows = []row{
 	{"found", "pages that a worker reports until a forged one is found", found, false},
 	{"left", "forged pages that are left at the end of a job", left, false},
 	{"extra", "requests to sites for checks", extra, false},
+	{"changing", "honest workers that are reset, since pages change", changing, false},
 	{"peers", "ten real peers, two of which fetch through proxies that forge pages", peers, true},
 }
 

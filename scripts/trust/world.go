@@ -359,7 +359,7 @@ func crawl(ctx context.Context, s shape) (r result, err error) {
 			}
 		}
 	}
-	for _, x := range w.workers[1:] { // an owner does not check its own worker
+	for _, x := range w.workers {
 		if x.liar {
 			r.liars++
 		}
