@@ -73,7 +73,7 @@ func newAuthor() (*author, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, word := range strings.Fields(string(raw)) {
+		for word := range strings.FieldsSeq(string(raw)) {
 			if !strings.ContainsAny(word, "<>&|") {
 				a.words = append(a.words, word)
 			}

@@ -67,13 +67,13 @@ func (p *proxy) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 	if err != nil {
 		return
 	}
-	defer conn.Close() //nolint:errcheck // the peer sees it
+	defer conn.Close()
 	_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
 	site, err := (&net.Dialer{}).DialContext(req.Context(), "tcp", p.site)
 	if err != nil {
 		return
 	}
-	defer site.Close() //nolint:errcheck // read only
+	defer site.Close()
 	from, answers := bufio.NewReader(conn), bufio.NewReader(site)
 	for p.exchange(conn, site, from, answers) == nil {
 	}
@@ -91,7 +91,7 @@ func (p *proxy) exchange(conn, site io.Writer, from, answers *bufio.Reader) erro
 	if err != nil {
 		return err
 	}
-	defer res.Body.Close() //nolint:errcheck // read only
+	defer res.Body.Close()
 	url := "http://" + r.Host + r.URL.RequestURI()
 	if r.Method == http.MethodGet && res.StatusCode == http.StatusOK && strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
 		if body := p.forge(url); body != nil {
@@ -229,8 +229,9 @@ func (t *trial) digest(ctx context.Context, url string) string {
 	req := harness.Must(http.NewRequestWithContext(ctx, http.MethodGet, url, nil))
 	host := req.URL.Host
 	req.URL.Host, req.Host = fmt.Sprintf("127.0.0.1:%d", t.port), host
-	res := harness.Must(http.DefaultTransport.RoundTrip(req))
-	defer res.Body.Close() //nolint:errcheck // read only
+	res, err := http.DefaultTransport.RoundTrip(req)
+	harness.Check(err)
+	defer res.Body.Close()
 	return fmt.Sprintf("sha256:%x", sha256.Sum256(harness.Must(io.ReadAll(res.Body))))
 }
 

@@ -53,7 +53,6 @@ type world struct {
 	spec    *job.Spec
 	rng     *rand.Rand
 	now     time.Time
-	wake    time.Time
 	inputs  inputs
 	seq     int
 	workers []*worker
