@@ -17,7 +17,6 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
-	"github.com/apoidea/apoidea/crawl/trust"
 	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/calls"
@@ -482,8 +481,7 @@ func (n *Node) hosting() owner.Config {
 	c.MaxRequests, c.PageHosts = int64(n.cfg.MaxRequestsPerHost), n.cfg.PageHosts
 	c.MaxHostBytes, c.Near = n.cfg.MaxBytesPerHost, n.authorizer.near
 	c.RefreshShare, c.Day = n.cfg.RefreshShare, n.cfg.RefreshDay
-	c.CheckRate, c.CheckFirst = n.cfg.CheckRate, func() uint64 { return trust.FirstOf(n.ring.dht.Size()) }
-	c.Sign = n.ring.net.Sign
+	c.CheckRate, c.Sign = n.cfg.CheckRate, n.ring.net.Sign
 	c.Certified = func(by string, key ring.Key, text, signature []byte) bool {
 		id := peer.ID(by)
 		return (id == n.ring.net.Self() || n.ring.dht.Served(id, key)) && member.Signed(id, text, signature)

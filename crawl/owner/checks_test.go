@@ -23,7 +23,6 @@ type crew struct {
 	places   []owner.Place
 	next     func(p owner.Place) string // chooses a worker
 	requests int
-	first    uint64        // pages of a new worker that are checked
 	waiting  []owner.Place // not placed yet
 	offers   []owner.Offer
 }
@@ -33,9 +32,9 @@ func (c *crew) keep(r owner.Ready) {
 }
 
 func newCrew(t *testing.T, rate float64, workers ...string) *crew {
-	c := &crew{fetched: make(map[string]int), first: trust.First}
+	c := &crew{fetched: make(map[string]int)}
 	c.scene = newScene(t, func(_ *wire.JobSpec, cfg *owner.Config) {
-		cfg.CheckRate, cfg.CheckFirst = rate, func() uint64 { return c.first }
+		cfg.CheckRate = rate
 		cfg.Random = func() float64 { return 0.5 }
 		signs(cfg)
 	})
@@ -304,7 +303,6 @@ func TestOwnWorkerIsChecked(t *testing.T) {
 // of its later pages wait.
 func TestFirstPagesAreCheckedSoon(t *testing.T) {
 	c := newCrew(t, 0.02, "w1", "w2")
-	c.first = 3
 	at := 0
 	c.page = func(worker, url string, _ int) string {
 		c.now = c.now.Add(time.Second)

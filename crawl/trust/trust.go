@@ -15,17 +15,10 @@ import (
 	"math/bits"
 
 	"github.com/apoidea/apoidea/crawl/link"
-	"github.com/apoidea/apoidea/dht/ring"
 )
 
 // First is the number of pages of a new worker, or of one that has lost a check, that are checked.
 const First = 10
-
-// FirstOf returns the number of first pages that each owner of a ring checks, so that those of one
-// worker are about a hundred at most: it works for the owners near it alone.
-func FirstOf(peers int) uint64 {
-	return uint64(min(First, max(2, 100/max(min(peers, 2*ring.DefaultR+1), 1))))
-}
 
 // Worker is what one owner knows of a worker.
 type Worker struct {
@@ -39,16 +32,14 @@ type Worker struct {
 	LostAt  uint64 // Unix seconds of the last loss
 }
 
-// Sample counts a page, and reports whether it is checked. First is the number of first pages that
-// are, rate the share of the others, and random a number in [0, 1) that no worker can predict. Both
-// are higher for a worker that has lost: the share doubles with each loss.
-func (w *Worker) Sample(first uint64, rate, random float64) bool {
+// Sample counts a page, and reports whether it is checked: the first pages, and a share rate of the
+// others, by random, a number in [0, 1) that no worker can predict. The share doubles with each
+// loss.
+func (w *Worker) Sample(rate, random float64) bool {
 	w.Pages++
 	w.Anew++
-	if w.Lost > 0 {
-		first, rate = First, rate*float64(uint64(1)<<min(w.Lost, 32))
-	}
-	if rate == 0 || w.Anew > first && random >= rate {
+	rate *= float64(uint64(1) << min(w.Lost, 32))
+	if rate == 0 || w.Anew > First && random >= rate {
 		return false
 	}
 	w.Checked++

@@ -174,7 +174,7 @@ func ringOf(ctx context.Context, h *habit, seed uint64) (c changed, err error) {
 				return c, err
 			}
 			w := n % leafSet // each worker has a 17th of its pages from this owner
-			if !workers[w].Sample(trust.FirstOf(200), checkRate, rng.Float64()) {
+			if !workers[w].Sample(checkRate, rng.Float64()) {
 				continue
 			}
 			c.checks++

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/apoidea/apoidea/crawl/trust"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/scripts/harness"
 )
@@ -117,7 +116,7 @@ func found(ctx context.Context, o *options) (bool, error) {
 	}{{0.5, 500}, {0.01, 25_000}} {
 		for _, parallel := range []int{8, 64} {
 			list, err := runs(n, o.seed, func(seed uint64) (int, error) {
-				return untilFound(ctx, shape{rate: checkRate, first: trust.FirstOf(200), workers: 17, liars: 1, lies: of.lies, pages: 4 * of.within, hostPages: 100, only: true, parallel: parallel, seed: seed})
+				return untilFound(ctx, shape{rate: checkRate, workers: 17, liars: 1, lies: of.lies, pages: 4 * of.within, hostPages: 100, only: true, parallel: parallel, seed: seed})
 			})
 			if err != nil {
 				return false, err
@@ -153,7 +152,7 @@ func left(ctx context.Context, o *options) (bool, error) {
 		}
 		list, err := runs(owners, o.seed, func(seed uint64) (result, error) {
 			return crawl(ctx, shape{
-				rate: checkRate, first: trust.FirstOf(of.peers), workers: min(of.peers, leafSet), liars: -1, lies: 0.1, collude: of.collude, pages: of.pages, hostPages: 100, parallel: 8, seed: seed,
+				rate: checkRate, workers: min(of.peers, leafSet), liars: -1, lies: 0.1, collude: of.collude, pages: of.pages, hostPages: 100, parallel: 8, seed: seed,
 			})
 		})
 		if err != nil {
@@ -194,7 +193,7 @@ func extra(ctx context.Context, o *options) (bool, error) {
 			for i, rate := range []float64{0, checkRate} {
 				list, err := runs(owners, o.seed, func(seed uint64) (result, error) {
 					return crawl(ctx, shape{
-						rate: rate, first: trust.FirstOf(peers), workers: min(peers, leafSet), pages: 10_000, hostPages: hostPages, parallel: 8, seed: seed,
+						rate: rate, workers: min(peers, leafSet), pages: 10_000, hostPages: hostPages, parallel: 8, seed: seed,
 					})
 				})
 				if err != nil {

@@ -34,7 +34,6 @@ const (
 // shape is what one owner and its workers are like.
 type shape struct {
 	rate      float64 // share of pages that are checked
-	first     uint64  // pages of a new worker that are checked
 	workers   int     // with the owner's own
 	liars     int     // of them; -1: a fifth of all peers, drawn
 	lies      float64
@@ -138,9 +137,8 @@ func newWorld(s shape) (*world, error) {
 	random := rand.New(rand.NewPCG(s.seed, 59))
 	cfg := owner.Config{
 		Self: self, TTL: time.Hour, CheckRate: s.rate, Random: random.Float64,
-		CheckFirst: func() uint64 { return s.first },
-		Sign:       func(text []byte) []byte { return text[:8] },
-		Certified:  func(string, ring.Key, []byte, []byte) bool { return true },
+		Sign:      func(text []byte) []byte { return text[:8] },
+		Certified: func(string, ring.Key, []byte, []byte) bool { return true },
 	}
 	if w.owner, err = owner.New(cfg, store, unseen{}, w, w, w.now); err != nil {
 		return nil, err

@@ -11,7 +11,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
-	"github.com/apoidea/apoidea/crawl/trust"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 )
@@ -99,12 +98,10 @@ type Config struct {
 	RefreshShare float64
 	// DrawPages is the maximum of pages of one draw.
 	DrawPages uint64
-	// CheckRate is the share of reported pages that another worker fetches again; 0: none. CheckFirst
-	// returns the number of first pages of a new worker that are, Random numbers in [0, 1) that no
-	// worker can predict.
-	CheckRate  float64
-	CheckFirst func() uint64
-	Random     func() float64
+	// CheckRate is the share of reported pages that another worker fetches again, besides the first
+	// ones of each worker; 0: none. Random returns numbers in [0, 1) that no worker can predict.
+	CheckRate float64
+	Random    func() float64
 }
 
 // SignedLease returns the signed bytes of a lease certificate.
@@ -161,9 +158,6 @@ func (c *Config) Fill() {
 	fill(&c.DrawPages, 256)
 	fill(&c.Day, 24*time.Hour)
 	fill(&c.RefreshShare, 0.5)
-	if c.CheckFirst == nil {
-		c.CheckFirst = func() uint64 { return trust.First }
-	}
 	if c.Random == nil {
 		c.Random = rand.Float64
 	}

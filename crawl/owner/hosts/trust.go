@@ -119,7 +119,7 @@ func (cs *Checks) Begin(h *Host, hj *Job, hash uint64, o trust.Opinion) {
 		return
 	}
 	w := cs.Workers.Of(o.Worker)
-	if chosen := w.Sample(cs.Cfg.CheckFirst(), cs.Cfg.CheckRate, cs.Cfg.Random()); !chosen {
+	if chosen := w.Sample(cs.Cfg.CheckRate, cs.Cfg.Random()); !chosen {
 		if w.Pages%savePages == 0 {
 			cs.Workers.Store(o.Worker)
 		}
