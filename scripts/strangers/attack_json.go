@@ -5,11 +5,13 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	libpeer "github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/scripts/harness"
 )
@@ -20,30 +22,50 @@ func listEmptyFiles(ctx context.Context, t *target) {
 	answer := append([]byte("[{}"), bytes.Repeat([]byte(",{}"), 1<<20)...)
 	answer = append(answer, ']')
 	net := harness.Must(newNet(p2p.Config{Reachability: p2p.ReachPrivate}))
-	defer func() { _ = net.Close() }()
-	kad := harness.Must(p2p.NewKad(net))
+	handlers := make(map[string]calls.Handler)
 	for _, service := range []string{"status", "files"} {
-		net.Handle(service, func(context.Context, libpeer.ID, []byte) ([]byte, error) { return answer, nil })
+		handlers[service] = func(context.Context, libpeer.ID, []byte) ([]byte, error) { return answer, nil }
+	}
+	_, leave := attend(ctx, net, dht.RoleWorker, t.addr, handlers)
+	<-ctx.Done()
+	leave()
+}
+
+// leaveTime bounds the farewell of a peer of an attack.
+const leaveTime = 2 * time.Second
+
+// attend has a peer take part in the ring of another one, until leave is called.
+func attend(ctx context.Context, net *p2p.Net, role dht.Role, entry string, handlers map[string]calls.Handler) (d *dht.DHT, leave func()) {
+	kad := harness.Must(p2p.NewKad(net))
+	for service, handler := range handlers {
+		net.Handle(service, handler)
 	}
 	transport := p2p.NewRingTransport(net)
 	config := dht.DefaultConfig()
-	config.Role = dht.RoleWorker
-	d := harness.Must(dht.New(config, net.Peer(net.Self()), transport, kad, slog.New(slog.DiscardHandler)))
+	config.Role = role
+	d = harness.Must(dht.New(config, net.Peer(net.Self()), transport, kad, slog.New(slog.DiscardHandler)))
 	transport.Serve(d.Handle)
 	harness.Check(net.Follow(d))
 	harness.Check(net.Listen())
-	done := make(chan error, 2)
-	go func() { done <- d.Run(ctx) }()
-	go func() { done <- net.Run(ctx) }()
-	for ctx.Err() == nil && len(d.Attachments()) == 0 {
-		if report := net.Bootstrap(ctx, p2p.Sources{Bootstrap: []string{t.addr}}); len(report.Entries) > 0 {
-			_ = d.Join(ctx, []dht.Peer{net.Peer(report.Entries[0])})
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() { _ = d.Run(ctx) })
+	running.Go(func() { _ = net.Run(ctx) })
+	running.Go(func() {
+		for ctx.Err() == nil && d.State() != dht.Serving && len(d.Attachments()) == 0 {
+			if report := net.Bootstrap(ctx, p2p.Sources{Bootstrap: []string{entry}}); len(report.Entries) > 0 {
+				_ = d.Join(ctx, []dht.Peer{net.Peer(report.Entries[0])})
+			}
+			_ = harness.Sleep(ctx, time.Second)
 		}
-		_ = harness.Sleep(ctx, 100*time.Millisecond)
-	}
-	<-ctx.Done()
-	for range 2 {
-		<-done //nolint:errcheck // it ends with the attack, however
+	})
+	return d, func() {
+		within, cancel := context.WithTimeout(ctx, leaveTime)
+		_ = d.Leave(within)
+		cancel()
+		stop()
+		running.Wait()
+		_ = net.Close()
 	}
 }
 

@@ -19,32 +19,48 @@ import (
 // again, but for what it alone received meanwhile.
 func joinEmpty(ctx context.Context, t *target) {
 	t.crowd(ctx, 2, func(s *stranger) {
-		say := func() *wire.Neighbours {
-			self := s.Peer(s.Self())
-			key, list := self.Key(), member.Wire([]dht.Peer{self})
-			return &wire.Neighbours{Self: self.Wire(), State: wire.State_STATE_SERVING, ServedStart: key[:], Predecessors: list, Successors: list}
-		}
-		ring := p2p.NewRingTransport(s.Net)
-		ring.Serve(func(_ context.Context, _ libpeer.ID, m *wire.Message) (*wire.Message, error) {
-			switch m.GetBody().(type) {
-			case *wire.Message_StabilizeRequest:
-				return wire.New(&wire.Message_StabilizeResponse{StabilizeResponse: &wire.StabilizeResponse{Sender: say()}}), nil
-			case *wire.Message_PingRequest:
-				return wire.New(&wire.Message_PingResponse{PingResponse: &wire.PingResponse{Reachable: true}}), nil
-			}
-			return wire.New(&wire.Message_Refusal{Refusal: &wire.Refusal{Reason: wire.Reason_REASON_BUSY}}), nil
-		})
-		for _, service := range []string{rpc.ServiceOwner, "job", "content", "domain", "permit", "subnets", "records", "replica"} {
+		ring := s.claim()
+		for _, service := range services {
 			s.Handle(service, func(context.Context, libpeer.ID, []byte) ([]byte, error) { return nil, nil })
 		}
 		if err := s.Listen(); err != nil {
 			return
 		}
 		for ctx.Err() == nil {
-			within, cancel := context.WithTimeout(ctx, callTime)
-			_, _ = ring.Call(within, dht.NewPeer(s.of, nil), wire.New(&wire.Message_StabilizeRequest{StabilizeRequest: &wire.StabilizeRequest{Sender: say()}}))
-			cancel()
+			s.claimTo(ctx, ring)
 			_ = harness.Sleep(ctx, 500*time.Millisecond)
 		}
+	})
+}
+
+// services are those of a member that take records, reports and requests.
+var services = []string{rpc.ServiceOwner, "job", "content", "domain", "permit", "subnets", "records", "replica"}
+
+// claim answers all messages of the ring as a member that serves an arc.
+func (s *stranger) claim() *p2p.RingTransport {
+	ring := p2p.NewRingTransport(s.Net)
+	ring.Serve(func(_ context.Context, _ libpeer.ID, m *wire.Message) (*wire.Message, error) {
+		switch m.GetBody().(type) {
+		case *wire.Message_StabilizeRequest:
+			return wire.New(&wire.Message_StabilizeResponse{StabilizeResponse: &wire.StabilizeResponse{Sender: s.claimed()}}), nil
+		case *wire.Message_PingRequest:
+			return wire.New(&wire.Message_PingResponse{PingResponse: &wire.PingResponse{Reachable: true}}), nil
+		}
+		return wire.New(&wire.Message_Refusal{Refusal: &wire.Refusal{Reason: wire.Reason_REASON_BUSY}}), nil
+	})
+	return ring
+}
+
+// claimed is what such a member states of itself.
+func (s *stranger) claimed() *wire.Neighbours {
+	self := s.Peer(s.Self())
+	key, list := self.Key(), member.Wire([]dht.Peer{self})
+	return &wire.Neighbours{Self: self.Wire(), State: wire.State_STATE_SERVING, ServedStart: key[:], Predecessors: list, Successors: list}
+}
+
+// claimTo claims it to the peer.
+func (s *stranger) claimTo(ctx context.Context, ring *p2p.RingTransport) {
+	s.within(ctx, func(ctx context.Context) {
+		_, _ = ring.Call(ctx, dht.NewPeer(s.of, nil), wire.New(&wire.Message_StabilizeRequest{StabilizeRequest: &wire.StabilizeRequest{Sender: s.claimed()}}))
 	})
 }

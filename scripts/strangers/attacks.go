@@ -232,28 +232,12 @@ func abandonCalls(ctx context.Context, t *target) {
 func lieOfPages(attached bool) func(ctx context.Context, t *target) {
 	return func(ctx context.Context, t *target) {
 		id := harness.Must(job.ParseID(t.job))
-		lies := make(map[string]*wire.Session) // by host
-		for _, url := range webtruth.Of(webgen.New(webConfig(t.pages)), webtruth.Walk{Port: t.port, MaxDepth: -1}).URLs {
-			host := link.Host(url)
-			m := lies[host]
-			if m == nil {
-				m = &wire.Session{Incarnation: 1, Seq: 1, Capacity: 1000, Hosts: []*wire.HostWork{{Host: host, Want: 64, Addrs: [][]byte{{127, 0, 0, 1}}}}}
-				lies[host] = m
-			}
-			work := m.GetHosts()[0]
-			work.Fetched = append(work.GetFetched(), &wire.Fetched{
-				Job: id[:], Url: []byte(url), Outcome: uint32(link.OutcomeHTTPError), Status: 410, FetchedMs: time.Now().UnixMilli(), Size: 1,
-			})
-		}
+		lies := t.lies(id)
 		t.crowd(ctx, identities, func(s *stranger) {
-			worker := dht.NewPeer(s.Self(), nil)
-			worker.Role = dht.RoleWorker
-			attach := dhtwire.New(&dhtwire.Message_AttachRequest{AttachRequest: &dhtwire.AttachRequest{Sender: worker.Wire()}})
+			ring := p2p.NewRingTransport(s.Net)
 			for ctx.Err() == nil {
 				if attached {
-					s.within(ctx, func(ctx context.Context) {
-						_, _ = p2p.NewRingTransport(s.Net).Call(ctx, dht.NewPeer(s.of, nil), attach)
-					})
+					s.attach(ctx, ring)
 				}
 				for _, m := range lies {
 					s.within(ctx, func(ctx context.Context) { _, _ = hosts.SessionMethod.Call(ctx, s, s.of, m) })
@@ -262,4 +246,31 @@ func lieOfPages(attached bool) func(ctx context.Context, t *target) {
 			}
 		})
 	}
+}
+
+// attach has a peer accept the identity as one of its workers.
+func (s *stranger) attach(ctx context.Context, ring *p2p.RingTransport) {
+	worker := dht.NewPeer(s.Self(), nil)
+	worker.Role = dht.RoleWorker
+	s.within(ctx, func(ctx context.Context) {
+		_, _ = ring.Call(ctx, dht.NewPeer(s.of, nil), dhtwire.New(&dhtwire.Message_AttachRequest{AttachRequest: &dhtwire.AttachRequest{Sender: worker.Wire()}}))
+	})
+}
+
+// lies are reports by host that all its pages are gone.
+func (t *target) lies(id job.ID) map[string]*wire.Session {
+	lies := make(map[string]*wire.Session)
+	for _, url := range webtruth.Of(webgen.New(webConfig(t.pages)), webtruth.Walk{Port: t.port, MaxDepth: -1}).URLs {
+		host := link.Host(url)
+		m := lies[host]
+		if m == nil {
+			m = &wire.Session{Incarnation: 1, Seq: 1, Capacity: 1000, Hosts: []*wire.HostWork{{Host: host, Want: 64, Addrs: [][]byte{{127, 0, 0, 1}}}}}
+			lies[host] = m
+		}
+		work := m.GetHosts()[0]
+		work.Fetched = append(work.GetFetched(), &wire.Fetched{
+			Job: id[:], Url: []byte(url), Outcome: uint32(link.OutcomeHTTPError), Status: 410, FetchedMs: time.Now().UnixMilli(), Size: 1,
+		})
+	}
+	return lies
 }

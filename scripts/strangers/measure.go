@@ -101,7 +101,7 @@ func (s *scene) attack(ctx context.Context, a *attack, r *report) (stop func()) 
 // watch notes the largest heap.
 func (s *scene) watch(ctx context.Context, r *report) {
 	for ctx.Err() == nil {
-		if heap, err := s.heap(ctx); err == nil {
+		if heap, err := s.heap(ctx, 0); err == nil {
 			r.heap = max(r.heap, heap)
 		}
 		_ = harness.Sleep(ctx, lookEvery)
@@ -111,7 +111,7 @@ func (s *scene) watch(ctx context.Context, r *report) {
 // heaps reads the heap three times: a single reading may fall on a burst of the crawl.
 func (s *scene) heaps(ctx context.Context) (least, largest int64, err error) {
 	for i := range 3 {
-		heap, err := s.heap(ctx)
+		heap, err := s.heap(ctx, 0)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -174,13 +174,14 @@ func newHonest(ctx context.Context, of string) *honest {
 	return nil
 }
 
-// newNet returns a peer's network with an identity of its own.
-func newNet(cfg p2p.Config) (*p2p.Net, error) {
-	key, err := member.GenerateIdentity(1, nil)
-	if err != nil {
-		return nil, err
+// newNet returns a peer's network, with a new identity unless the configuration has one.
+func newNet(cfg p2p.Config) (_ *p2p.Net, err error) {
+	if cfg.Identity == nil {
+		if cfg.Identity, err = member.GenerateIdentity(1, nil); err != nil {
+			return nil, err
+		}
 	}
-	cfg.Network, cfg.Identity = ringName, key
+	cfg.Network = ringName
 	return p2p.New(cfg, slog.New(slog.DiscardHandler))
 }
 

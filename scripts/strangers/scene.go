@@ -54,18 +54,22 @@ func open(ctx context.Context, o *options, planned time.Duration) (*scene, error
 
 func (s *scene) start(ctx context.Context) {
 	s.web = s.serveWeb()
-	for i := range peers {
-		args := []string{"--pprof", s.pprof()}
-		if i > 0 {
-			args = []string{"--bootstrap", s.peers[0].addr}
-		}
-		s.peers = append(s.peers, harness.Must(s.startPeer(ctx, s.ctx, fmt.Sprintf("p%d", i+1), args...)))
-	}
+	s.startRing(ctx, peers)
 	s.honest = newHonest(ctx, s.peers[0].addr)
 	s.control = newHonest(ctx, s.peers[2].addr)
 	s.job = harness.Must(s.peers[1].Client.Post(ctx, control.JobSpec{URLs: s.web.Seeds()})).ID
 	for s.web.Audit().Totals.Requests <= 2*webHosts { // until the crawl is under way
 		harness.Check(harness.Sleep(ctx, 50*time.Millisecond))
+	}
+}
+
+// startRing starts the peers of the ring; args are for the one that founds it.
+func (s *scene) startRing(ctx context.Context, n int, args ...string) {
+	for i := range n {
+		if i > 0 {
+			args = []string{"--bootstrap", s.peers[0].addr}
+		}
+		s.peers = append(s.peers, harness.Must(s.startPeer(ctx, s.ctx, fmt.Sprintf("p%d", i+1), append(args, "--pprof", s.pprof(i))...)))
 	}
 }
 
@@ -103,13 +107,13 @@ func webConfig(pages int) webgen.Config {
 	return cfg
 }
 
-// pprof is where the profiler of the peer that is attacked answers.
-func (s *scene) pprof() string { return fmt.Sprintf("127.0.0.1:%d", s.port+1) }
+// pprof is where the profiler of a peer of the ring answers.
+func (s *scene) pprof(i int) string { return fmt.Sprintf("127.0.0.1:%d", s.port+1+i) }
 
-// heap is what the peer that is attacked has in use: once it has collected what is garbage, which
+// heap is what a peer of the ring has in use: once it has collected what is garbage, which
 // would count as its heap for long after an attack.
-func (s *scene) heap(ctx context.Context) (int64, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.pprof()+"/debug/pprof/heap?gc=1&debug=1", nil)
+func (s *scene) heap(ctx context.Context, i int) (int64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.pprof(i)+"/debug/pprof/heap?gc=1&debug=1", nil)
 	if err != nil {
 		return 0, err
 	}
