@@ -3,12 +3,14 @@
 // others notice of it. scripts/strangers.sh builds and calls it.
 //
 //	strangers --work DIR [--quick] [ATTACK]...
+//	strangers --work DIR --liars [--quick] [--ring open|invite] [ATTACK]...
 //
 // The ring crawls a small web meanwhile. An attack runs in a process of its own (--as NAME),
 // bounded in time and in number, and reaches loopback only. At first the ring is measured while
 // nobody attacks, and during each attack the same way: the heap of the peer that is attacked, the
 // calls that an honest peer makes to it, and how long a fresh peer takes to join through it. In the
-// end the crawl has to be whole.
+// end the crawl has to be whole. With --liars, the attacks are those of members of the ring, and each
+// has a crawl of its own; scripts/liars.sh calls that.
 package main
 
 import (
@@ -28,7 +30,11 @@ type options struct {
 	pages    int // of a host of the web
 	logLevel string
 
+	liars bool   // attacks by members
+	ring  string // of them: open, invite, or both if it is empty
+
 	as, target, job string // for its own use: an attack to make, and on whom; the job of the ring, which anybody may read
+	near            string // for its own use: the host or peer on the ring beside which liars stand
 }
 
 func main() {
@@ -40,7 +46,16 @@ func main() {
 	flag.StringVar(&o.target, "target", "", "for its own use")
 	flag.IntVar(&o.pages, "pages", 0, "for its own use")
 	flag.StringVar(&o.job, "job", "", "for its own use")
+	flag.StringVar(&o.near, "near", "", "for its own use")
+	flag.BoolVar(&o.liars, "liars", false, "attacks by members, see scripts/liars.sh")
+	flag.StringVar(&o.ring, "ring", "", "of liars: open or invite; both without it")
 	flag.Usage = harness.Usage(func(line func(name, words string)) {
+		if o.liars {
+			for _, a := range lies {
+				line(a.name, a.does)
+			}
+			return
+		}
 		for _, a := range attacks {
 			line(a.name, a.does)
 		}
@@ -48,6 +63,9 @@ func main() {
 	harness.Main(&o.work, func(ctx context.Context, names []string) (bool, error) {
 		if o.as != "" {
 			return true, attackAs(ctx, &o)
+		}
+		if o.liars {
+			return runLiars(ctx, &o, names)
 		}
 		chosen, err := choose(names, o.quick)
 		if err != nil {

@@ -99,11 +99,11 @@ func (s *scene) serveWeb() *harness.Web {
 	return harness.Must(harness.ServeWeb(s.ctx, &s.group, fmt.Sprintf("127.0.0.1:%d", s.port), webConfig(s.pages)))
 }
 
-// webConfig is a web of so many pages a host. They have no faults, so that each is to be had at
-// once, and no two are alike.
+// webConfig is a web of so many pages a host. They have no faults and are archived, so that each is
+// to be had at once, and no two are alike.
 func webConfig(pages int) webgen.Config {
 	cfg := webgen.DefaultConfig()
-	cfg.Hosts, cfg.PagesPerHost, cfg.PageBytes, cfg.Links, cfg.ErrorShare, cfg.DuplicateShare = webHosts, pages, 2000, 20, 0, 0
+	cfg.Hosts, cfg.PagesPerHost, cfg.PageBytes, cfg.Links, cfg.ErrorShare, cfg.DuplicateShare, cfg.NoindexShare = webHosts, pages, 2000, 20, 0, 0, 0
 	return cfg
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -29,32 +30,39 @@ const identities = 8
 type target struct {
 	info libpeer.AddrInfo
 	addr string
-	job  string // ID of the job that its ring crawls
-	port int    // of the web
+	all  []libpeer.AddrInfo // with the other members of the ring, if liars attack it
+	job  string             // ID of the job that its ring crawls
+	port int                // of the web
 	// pages are those of each host of the web.
 	pages int
 }
 
 // attackAs makes an attack until ctx ends.
 func attackAs(ctx context.Context, o *options) error {
+	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 10) // strangers have processors of their own, and not these
+	t := &target{job: o.job, port: o.port, pages: o.pages}
+	for addr := range strings.SplitSeq(o.target, ",") {
+		info, err := libpeer.AddrInfoFromString(addr)
+		if err != nil {
+			return err
+		}
+		for _, addr := range info.Addrs {
+			if !manet.IsIPLoopback(addr) {
+				return fmt.Errorf("%s is not on this machine", addr)
+			}
+		}
+		t.all = append(t.all, *info)
+	}
+	t.info, t.addr = t.all[0], strings.Split(o.target, ",")[0]
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if o.liars {
+		return harness.Try(func() { harness.Check(lieAs(ctx, o, t)) })
+	}
 	chosen, err := choose([]string{o.as}, false)
 	if err != nil {
 		return err
 	}
-	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 10) // strangers have processors of their own, and not these
-	t := &target{addr: o.target, job: o.job, port: o.port, pages: o.pages}
-	info, err := libpeer.AddrInfoFromString(o.target)
-	if err != nil {
-		return err
-	}
-	for _, addr := range info.Addrs {
-		if !manet.IsIPLoopback(addr) {
-			return fmt.Errorf("%s is not on this machine", addr)
-		}
-	}
-	t.info = *info
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
 	return harness.Try(func() { chosen[0].make(ctx, t) })
 }
 
