@@ -75,15 +75,16 @@ type liar struct {
 	*stranger
 	*target
 	*tally
-	id  job.ID
-	key crypto.PrivKey
-	dht *dht.DHT // nil of an outsider
+	id   job.ID
+	key  crypto.PrivKey
+	dht  *dht.DHT // nil of an outsider
+	anew bool     // see pushOptOuts
 }
 
 // lieAs makes an attack until ctx ends. It reads the ID of the job from its input once the liars are
 // in the ring, which it confirms by a line of their IDs, and prints its tally at the end.
 func lieAs(ctx context.Context, o *options, t *target) error {
-	rows, err := chooseLies([]string{o.as})
+	rows, err := chooseLies([]string{o.as}, false)
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func lieAs(ctx context.Context, o *options, t *target) error {
 	defer cancel()
 	for _, key := range positions(o.near, max(a.liars, 1)) {
 		net := harness.Must(newNet(p2p.Config{Identity: key}))
-		l := &liar{stranger: &stranger{net, t.info.ID}, target: t, tally: sum, key: key}
+		l := &liar{stranger: &stranger{net, t.info.ID}, target: t, tally: sum, key: key, anew: a.name == "optouts"}
 		leaving = append(leaving, l.take(joining, a.swallows, o.ring == invite))
 		all = append(all, l)
 	}
@@ -299,11 +300,16 @@ func inventLinks(ctx context.Context, l *liar) {
 }
 
 // pushOptOuts pushes host records with an opt-out that no site has shown.
+// Attack optouts pushes ever newer ones, of which a host is checked once in ten minutes.
 func pushOptOuts(ctx context.Context, l *liar) {
 	l.repeat(ctx, time.Second, func(ctx context.Context, s *stranger, turn int) {
+		version := uint64(1)
+		if l.anew {
+			version += uint64(turn)
+		}
 		for _, host := range l.hosts() {
 			raw := harness.Must(proto.Marshal(&record.Host{
-				Name: []byte(host), OptOut: true, OptOutVersion: uint64(turn + 1), OptOutAtMs: time.Now().UnixMilli(), OptOutWhy: []byte("host " + host),
+				Name: []byte(host), OptOut: true, OptOutVersion: version, OptOutAtMs: time.Now().UnixMilli(), OptOutWhy: []byte("host " + host),
 			}))
 			key := ondisk.HostKey(ring.PosOf(ring.HostKey(host)))
 			_, err := recordMethod.Call(ctx, s, s.of, &nodewire.Records{Space: uint32(storage.KeyspaceHosts), Key: [][]byte{key}, Value: [][]byte{append([]byte{ondisk.Format}, raw...)}})

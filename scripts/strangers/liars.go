@@ -30,8 +30,8 @@ const (
 	// portsOfRing are the ports of one ring: its web servers and profilers.
 	portsOfRing = 50
 	// crawlWithin is how long a crawl may take after the attack: leases of peers that left expire
-	// meanwhile.
-	crawlWithin = 40 * time.Second
+	// meanwhile. One that may wait longer is only given knownWithin.
+	crawlWithin, knownWithin = 40 * time.Second, 15 * time.Second
 	// budget is that of the job of the attack budget, in pages, and leastOfBudget what one member leaves
 	// of it: it holds a sixth at most.
 	budget, leastOfBudget = 300, 250
@@ -44,6 +44,7 @@ const (
 type lie struct {
 	name, does string
 	liars      int  // 0: one, right behind the first host; more: around an honest peer
+	slow       bool // not among the quick ones
 	swallows   bool // they confirm what an owner is handed, and store nothing; others reject it
 	oneSeed    bool // the job has the first host's seed only
 	maxPages   uint64
@@ -63,13 +64,14 @@ var lies = []*lie{
 	{name: "seed", does: "owns the host of the only seed, and swallows its links", swallows: true, oneSeed: true, known: true},
 	{name: "budget", does: "draws the budget of a job of 300 pages", maxPages: budget, lie: draw, judge: judgeBudget},
 	{name: "optout", does: "pushes records of hosts with an opt-out", lie: pushOptOuts, judge: judgeOutsider},
+	{name: "optouts", does: "the same ever anew, so that hosts wait for their next check", known: true, slow: true, lie: pushOptOuts, judge: judgeOutsider},
 	{name: "around", does: "20 identities around one peer swallow what they are handed", liars: 20, swallows: true, known: true},
 	{name: "jobs", does: "posts 463 signed jobs of 240 kB", endless: true, lie: postJobs, judge: judgeJobs},
 	{name: "links", does: "hands in invented links at full speed", endless: true, lie: inventLinks, judge: judgeLinks},
 }
 
-func chooseLies(names []string) ([]*lie, error) {
-	return harness.Choose(lies, names, func(a *lie) string { return a.name }, func(*lie) bool { return true })
+func chooseLies(names []string, quick bool) ([]*lie, error) {
+	return harness.Choose(lies, names, func(a *lie) string { return a.name }, func(a *lie) bool { return !quick || !a.slow })
 }
 
 // lieReport is what came of an attack.
@@ -91,7 +93,7 @@ func (r *lieReport) invited() bool { return r.ring == invite }
 
 // runLiars makes the attacks in both rings at once.
 func runLiars(ctx context.Context, o *options, names []string) (bool, error) {
-	chosen, err := chooseLies(names)
+	chosen, err := chooseLies(names, o.quick)
 	if err != nil {
 		return false, err
 	}
@@ -212,12 +214,14 @@ func (s *scene) lied(ctx context.Context, r *lieReport, port int, fetched map[st
 	r.heap = s.heapOfAll(ctx)
 	harness.Check(json.Unmarshal([]byte(liars.stop()), &r.tally))
 	r.disk = s.disk() - disk
-	if r.endless {
-		harness.Must(s.peers[1].Client.SetJob(ctx, id, "cancel"))
-	} else {
-		within, cancel := context.WithTimeout(ctx, crawlWithin)
+	if !r.endless {
+		patience := crawlWithin
+		if (r.maxPages > 0 || r.known) && !r.invited() { // what a liar holds of a budget returns after two minutes
+			patience = knownWithin
+		}
+		within, cancel := context.WithTimeout(ctx, patience)
 		err := s.peers[1].Client.Wait(within, id, -1, func(control.Progress) error { return nil })
-		if cancel(); err != nil && (!r.known || r.invited()) {
+		if cancel(); err != nil && patience == crawlWithin {
 			r.Blame("the crawl did not end: %v", err)
 		}
 	}
@@ -230,6 +234,9 @@ func (s *scene) lied(ctx context.Context, r *lieReport, port int, fetched map[st
 		}
 	}
 	r.pages, r.again, r.outcomes = len(truth), web.Audit().Totals.RepeatedRequests, harness.Must(s.peers[1].Client.Job(ctx, id)).Outcomes
+	if j := harness.Must(s.peers[1].Client.Job(ctx, id)); j.State == "running" {
+		harness.Must(s.peers[1].Client.SetJob(ctx, id, "cancel")) // what is left would delay the next attack
+	}
 	if n := web.Audit().Totals.Overlaps; n > 0 {
 		r.Blame("two workers at once asked a host %d times", n)
 	}
