@@ -260,7 +260,7 @@ func (s *stranger) attach(ctx context.Context, ring *p2p.RingTransport) {
 // lies are reports by host that all its pages are gone.
 func (t *target) lies(id job.ID) map[string]*wire.Session {
 	lies := make(map[string]*wire.Session)
-	for _, url := range webtruth.Of(webgen.New(webConfig(t.pages)), webtruth.Walk{Port: t.port, MaxDepth: -1}).URLs {
+	for _, url := range webtruth.Of(webgen.New(webConfig(t.port, t.pages)), webtruth.Walk{Port: t.port, MaxDepth: -1}).URLs {
 		host := link.Host(url)
 		m := lies[host]
 		if m == nil {

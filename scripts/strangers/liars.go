@@ -195,7 +195,7 @@ func (s *scene) lied(ctx context.Context, r *lieReport, port int, fetched map[st
 	if r.maxPages > 0 {
 		o.pages = max(o.pages, 60) // more than the budget
 	}
-	web := harness.Must(harness.ServeWeb(life, &s.group, fmt.Sprintf("127.0.0.1:%d", port), webConfig(o.pages)))
+	web := harness.Must(harness.ServeWeb(life, &s.group, fmt.Sprintf("127.0.0.1:%d", port), webConfig(o.port, o.pages)))
 	r.heapBefore = s.heapOfAll(ctx)
 	disk := s.disk()
 	liars := s.startLiars(&o, r, web)
@@ -485,4 +485,4 @@ func (a *archives) Print(ring string) bool {
 }
 
 // seeds are those of the web.
-func (t *target) seeds() []string { return webgen.New(webConfig(t.pages)).Seeds(t.port) }
+func (t *target) seeds() []string { return webgen.New(webConfig(t.port, t.pages)).Seeds(t.port) }

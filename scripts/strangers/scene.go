@@ -96,13 +96,14 @@ func (s *scene) serveWeb() *harness.Web {
 	} else {
 		s.pages += s.pages / 4
 	}
-	return harness.Must(harness.ServeWeb(s.ctx, &s.group, fmt.Sprintf("127.0.0.1:%d", s.port), webConfig(s.pages)))
+	return harness.Must(harness.ServeWeb(s.ctx, &s.group, fmt.Sprintf("127.0.0.1:%d", s.port), webConfig(s.port, s.pages)))
 }
 
 // webConfig is a web of so many pages a host. They have no faults and are archived, so that each is
-// to be had at once, and no two are alike.
-func webConfig(pages int) webgen.Config {
+// to be had at once, and no two are alike, nor like those of a web on another port.
+func webConfig(port, pages int) webgen.Config {
 	cfg := webgen.DefaultConfig()
+	cfg.Seed = uint64(port) //nolint:gosec // not negative
 	cfg.Hosts, cfg.PagesPerHost, cfg.PageBytes, cfg.Links, cfg.ErrorShare, cfg.DuplicateShare, cfg.NoindexShare = webHosts, pages, 2000, 20, 0, 0, 0
 	return cfg
 }
