@@ -51,7 +51,7 @@ const (
 	// drawn are the identities of which those at the best positions are used.
 	drawn = 4000
 	// postedJobs are the jobs of the attack jobs, each with jobSeeds seeds of jobURL bytes.
-	postedJobs, jobSeeds, jobURL = 463, 60, 4000
+	postedJobs, jobSeeds, jobURL = 463, 30, 4000
 )
 
 // tally is what came of the requests of the liars.
