@@ -1,8 +1,10 @@
 package node
 
 import (
+	"bufio"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -86,16 +88,14 @@ func (k *essentialsKeeper) run(ctx context.Context) error {
 }
 
 func (k *essentialsKeeper) save() {
-	kept := make(map[string][]byte)
-	err := k.kept.Scan(nil, nil, func(key, value []byte) bool {
-		if name := string(key); strings.HasPrefix(name, jobs.KeyPrefix) || slices.Contains(essentialNames, name) {
-			kept[name] = append([]byte{}, value...)
-		}
-		return true
+	err := replaceEssentials(k.dir, func(record func(name string, value []byte)) error {
+		return k.kept.Scan(nil, nil, func(key, value []byte) bool {
+			if name := string(key); strings.HasPrefix(name, jobs.KeyPrefix) || slices.Contains(essentialNames, name) {
+				record(name, value)
+			}
+			return true
+		})
 	})
-	if err == nil {
-		err = WriteEssentials(k.dir, kept)
-	}
 	if err != nil {
 		k.log.Warn("write copy of identity and jobs failed", "err", err)
 	}
@@ -103,22 +103,33 @@ func (k *essentialsKeeper) save() {
 
 // WriteEssentials replaces the copy atomically: records about the peer by name.
 func WriteEssentials(dir string, kept map[string][]byte) error {
-	coded := make(map[string][]byte, len(kept))
-	for name, value := range kept {
-		coded[hex.EncodeToString([]byte(name))] = value
-	}
-	records, err := json.Marshal(coded)
-	if err != nil {
-		return err
-	}
-	raw, err := json.Marshal(&essentials{Format: storage.Format, Sum: fmt.Sprintf("sha256:%x", sha256.Sum256(records)), Records: records})
-	if err != nil {
-		return err
-	}
-	if err := datadir.Replace(filepath.Join(dir, EssentialsFile), raw); err != nil {
+	return replaceEssentials(dir, func(record func(name string, value []byte)) error {
+		for name, value := range kept {
+			record(name, value)
+		}
+		return nil
+	})
+}
+
+func replaceEssentials(dir string, each func(record func(name string, value []byte)) error) error {
+	if err := datadir.ReplaceBy(filepath.Join(dir, EssentialsFile), func(to io.Writer) error { return encodeEssentials(to, each) }); err != nil {
 		return fmt.Errorf("copy of identity and jobs: %w", err)
 	}
 	return nil
+}
+
+// encodeEssentials writes record by record: the jobs of a ring may take more memory than all else.
+func encodeEssentials(to io.Writer, each func(record func(name string, value []byte)) error) error {
+	w, sum := bufio.NewWriter(to), sha256.New() // w keeps its first error until Flush
+	_, _ = fmt.Fprintf(w, `{"format":%d,"records":`, storage.Format)
+	records, next := io.MultiWriter(w, sum), "{"
+	err := each(func(name string, value []byte) {
+		_, _ = fmt.Fprintf(records, `%s"%x":"%s"`, next, name, base64.StdEncoding.EncodeToString(value))
+		next = ","
+	})
+	_, _ = fmt.Fprint(records, strings.TrimPrefix(next, ","), "}")
+	_, _ = fmt.Fprintf(w, `,"sum":"sha256:%x"}`, sum.Sum(nil))
+	return errors.Join(err, w.Flush())
 }
 
 // ReadEssentials reads the copy: records about the peer by name.

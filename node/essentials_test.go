@@ -1,7 +1,9 @@
 package node
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -47,5 +49,39 @@ func TestEssentials(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// longestWrite notes the size of the longest write.
+type longestWrite int
+
+func (l *longestWrite) Write(p []byte) (int, error) {
+	*l = max(*l, longestWrite(len(p)))
+	return len(p), nil
+}
+
+// TestEssentialsAreWrittenByRecord: a write has one job at most, so that many jobs, as a member may
+// post, take little memory.
+func TestEssentialsAreWrittenByRecord(t *testing.T) {
+	const count, size = 64, 16 << 10
+	records := make(map[string][]byte)
+	for i := range count {
+		records[fmt.Sprintf("%s%02d", jobs.KeyPrefix, i)] = bytes.Repeat([]byte{byte(i)}, size)
+	}
+	var longest longestWrite
+	if err := encodeEssentials(&longest, func(record func(name string, value []byte)) error {
+		for name, value := range records {
+			record(name, value)
+		}
+		return nil
+	}); err != nil || longest > 2*size {
+		t.Errorf("%v; a write of %d bytes, want at most %d", err, longest, 2*size)
+	}
+	dir := t.TempDir()
+	if err := WriteEssentials(dir, records); err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := ReadEssentials(dir); err != nil || !maps.EqualFunc(kept, records, bytes.Equal) {
+		t.Errorf("the copy has %d jobs, want %d: %v", len(kept), count, err)
 	}
 }

@@ -6,6 +6,7 @@ package datadir
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -122,12 +123,20 @@ func trusted(info fs.FileInfo) bool {
 
 // Replace writes a file with mode 0600 atomically: after a crash it has the old or the new data.
 func Replace(path string, data []byte) error {
+	return ReplaceBy(path, func(to io.Writer) error {
+		_, err := to.Write(data)
+		return err
+	})
+}
+
+// ReplaceBy is Replace for data that is written in parts.
+func ReplaceBy(path string, write func(to io.Writer) error) error {
 	tmp := path + ".new"
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, FileMode)
 	if err != nil {
 		return err
 	}
-	if _, err = f.Write(data); err == nil {
+	if err = write(f); err == nil {
 		err = f.Sync() // before the rename, which could reach the disk first
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
