@@ -38,9 +38,6 @@ const (
 	// heapOfLies and diskOfLies are how much heap and disk of a peer may grow by an attack, above twice
 	// the heap before; the memory tables of the store take 18 MiB.
 	heapOfLies, diskOfLies = 48 << 20, 64 << 20
-	// jobTimes is how many times the bytes of the accepted jobs a peer may hold: every peer knows the
-	// jobs of the ring, and writes them as one document when they change, beside the database.
-	jobTimes = 4
 )
 
 // lie is one thing that a member does.
@@ -428,7 +425,7 @@ func (r *lieReport) print() bool {
 	}
 	most := 2*r.heapBefore + heapOfLies
 	if r.name == "jobs" {
-		most += jobTimes * r.Accepted * jobSeeds * jobURL
+		most += r.Accepted * jobSeeds * jobURL
 	}
 	if r.heap > most {
 		r.Blame("the heap of a peer came to %d MiB, at most %d", r.heap>>20, most>>20)
