@@ -81,8 +81,8 @@ type liar struct {
 	anew bool     // see pushOptOuts
 }
 
-// lieAs makes an attack until ctx ends. It reads the ID of the job from its input once the liars are
-// in the ring, which it confirms by a line of their IDs, and prints its tally at the end.
+// lieAs makes an attack until ctx ends. Once the liars are in the ring it prints their IDs and reads
+// the ID of the job from its input; at the end it prints its tally.
 func lieAs(ctx context.Context, o *options, t *target) error {
 	rows, err := chooseLies([]string{o.as}, false)
 	if err != nil {
@@ -166,8 +166,8 @@ func positions(near string, n int) (keys []crypto.PrivKey) {
 }
 
 // take takes part in the ring. A liar that swallows confirms all that it is handed as an owner, and
-// stores nothing; others are busy, so that nothing is lost but by their lies. An outsider attaches to
-// all peers as a worker, and claims to be a member.
+// stores nothing; others are busy, so that nothing is lost but by their lies. An outsider attaches
+// to all peers as a worker, and claims to be a member.
 func (l *liar) take(ctx context.Context, swallows, outsider bool) (leave func()) {
 	handlers := make(map[string]calls.Handler)
 	for _, service := range services {

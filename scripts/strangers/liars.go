@@ -32,11 +32,11 @@ const (
 	// crawlWithin is how long a crawl may take after the attack: leases of peers that left expire
 	// meanwhile. One that may wait longer is only given knownWithin.
 	crawlWithin, knownWithin = 40 * time.Second, 15 * time.Second
-	// budget is that of the job of the attack budget, in pages, and leastOfBudget what one member leaves
-	// of it: it holds a sixth at most.
+	// budget is that of the job of the attack budget, in pages, and leastOfBudget what one member
+	// leaves of it: it holds a sixth at most.
 	budget, leastOfBudget = 300, 250
-	// heapOfLies and diskOfLies are how much heap and disk of a peer may grow by an attack, above twice
-	// the heap before; the memory tables of the store take 18 MiB.
+	// heapOfLies and diskOfLies are how much heap and disk of a peer may grow by an attack, above
+	// twice the heap before; the memory tables of the store take 18 MiB.
 	heapOfLies, diskOfLies = 48 << 20, 64 << 20
 )
 
@@ -156,8 +156,8 @@ func (s *scene) found(ctx context.Context) {
 	s.until(ctx, "the ring has not formed", func() bool { return s.members(ctx) == honestPeers })
 }
 
-// members counts the peers that some honest peer has as a neighbor on the ring, which in a small ring
-// are all: those of a list, or all without one.
+// members counts the peers that some honest peer has as a neighbor on the ring, which in a small
+// ring are all: those of a list, or all without one.
 func (s *scene) members(ctx context.Context, of ...string) int {
 	found := make(map[string]bool)
 	for _, p := range s.peers {
@@ -243,8 +243,8 @@ func (s *scene) lied(ctx context.Context, r *lieReport, port int, fetched map[st
 	s.until(ctx, "the liar has not left the ring", func() bool { return s.members(ctx, ids...) == 0 })
 }
 
-// post posts a job, and returns its ID before its seeds are delivered: liars may reject some as long
-// as they are there.
+// post posts a job, and returns its ID before its seeds are delivered: liars may reject some as
+// long as they are there.
 func (s *scene) post(ctx, life context.Context, spec control.JobSpec) (id string) {
 	client := s.peers[1].Client
 	before := harness.Must(client.Jobs(ctx))

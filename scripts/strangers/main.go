@@ -9,8 +9,8 @@
 // bounded in time and in number, and reaches loopback only. At first the ring is measured while
 // nobody attacks, and during each attack the same way: the heap of the peer that is attacked, the
 // calls that an honest peer makes to it, and how long a fresh peer takes to join through it. In the
-// end the crawl has to be whole. With --liars, the attacks are those of members of the ring, and each
-// has a crawl of its own; scripts/liars.sh calls that.
+// end the crawl has to be whole. With --liars, the attacks are those of members of the ring, and
+// each has a crawl of its own; scripts/liars.sh calls that.
 package main
 
 import (
