@@ -81,8 +81,8 @@ type liar struct {
 	anew bool     // see pushOptOuts
 }
 
-// lieAs makes an attack until ctx ends. Once the liars are in the ring it prints their IDs and reads
-// the ID of the job from its input; at the end it prints its tally.
+// lieAs makes an attack until ctx ends. Once the liars are in the ring it prints their IDs and
+// reads the ID of the job from its input; at the end it prints its tally.
 func lieAs(ctx context.Context, o *options, t *target) error {
 	rows, err := chooseLies([]string{o.as}, false)
 	if err != nil {
