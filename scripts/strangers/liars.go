@@ -249,13 +249,23 @@ func (s *scene) post(ctx, life context.Context, spec control.JobSpec) (id string
 	client := s.peers[1].Client
 	before := harness.Must(client.Jobs(ctx))
 	posted := make(chan *control.Job, 1)
+	known := make(chan struct{})
 	s.group.Go(func() {
-		if j, err := client.Post(life, spec); err == nil {
-			posted <- j
+		for life.Err() == nil {
+			if j, err := client.Post(life, spec); err == nil {
+				posted <- j
+				return
+			}
+			select {
+			case <-known: // only its seeds are missing
+				return
+			case <-time.After(100 * time.Millisecond): // a liar owns its record: another ID has another owner
+			}
 		}
 	})
+	defer close(known)
 	s.until(ctx, "the job could not be posted", func() bool {
-		within, cancel := context.WithTimeout(ctx, time.Second)
+		within, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		jobs, err := client.Jobs(within)
 		if err != nil { // liars do not list theirs
