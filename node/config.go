@@ -93,8 +93,8 @@ type Config struct {
 	ForgetLimits bool
 	// Found lets a restarted peer serve alone although it was not alone before.
 	Found bool
-	// Admission is open or invite: the charter of a ring that this peer founds, and the only one that it
-	// joins. Empty: open in the lab profile if it founds, any if it joins.
+	// Admission is open or invite: the charter of a ring that this peer founds, and the only one that
+	// it joins. Empty: open in the lab profile if it founds, any if it joins.
 	Admission string
 
 	// AllowPrivate permits fetches from private, loopback and link-local addresses.

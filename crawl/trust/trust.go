@@ -2,8 +2,8 @@
 // checks. It is a plain state machine: the owner of the hosts drives it, and a simulation.
 //
 // A worker reports what it fetched, and no other peer sees the page. Of a new worker the first
-// pages are checked, later a small share. Another worker fetches the page again. If the two differ, a
-// third one decides, and the worker that stands alone has lost: its leases end, its pages are
+// pages are checked, later a small share. Another worker fetches the page again. If the two differ,
+// a third one decides, and the worker that stands alone has lost: its leases end, its pages are
 // fetched again, and it gets no lease for a time. If all three differ, or two of them only a
 // little, the page changes with each fetch, and no worker has lost.
 package trust
@@ -52,8 +52,9 @@ func (w *Worker) Lose(now uint64) { w.Lost, w.Anew, w.LostAt = w.Lost+1, 0, now 
 // barFor is the time in seconds without leases after the first loss; each further one doubles it.
 const barFor = 3600
 
-// Barred reports whether a worker that has lost gets no lease yet. Otherwise a strategy that prefers
-// it would place the same hosts at it again, and their pages were fetched again without end.
+// Barred reports whether a worker that has lost gets no lease yet. Otherwise a strategy that
+// prefers it would place the same hosts at it again, and their pages were fetched again without
+// end.
 func (w *Worker) Barred(now uint64) bool {
 	return w.Lost > 0 && now < w.LostAt+barFor<<min(w.Lost-1, 7)
 }

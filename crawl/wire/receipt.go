@@ -12,8 +12,8 @@ import (
 // receiptContext begins the signed bytes of a receipt.
 const receiptContext = "apoidea receipt 1\x00"
 
-// ReceiptLine appends the line of an outcome: digest of the body, time in Unix ms, counter and owner
-// of the lease's epoch in hex, and the URL.
+// ReceiptLine appends the line of an outcome: digest of the body, time in Unix ms, counter and
+// owner of the lease's epoch in hex, and the URL.
 func ReceiptLine(dst []byte, w *HostWork, f *Fetched) []byte {
 	epoch := w.GetEpoch()
 	if c := w.GetCertificate().GetEpoch(); c != nil {

@@ -1,10 +1,10 @@
 // Package admission decides which peers may be members of a ring: all of them in an open ring, and
 // only those with a valid chain of certificates in a ring by invitation.
 //
-// A certificate admits one peer and is signed by its issuer: the founder, or a member that the chain
-// before it admits. Its issuer is the subject before it, so it is not stored. A chain is valid until
-// the earliest expiry of its certificates, and not if one of its subjects was revoked by an issuer
-// above it. Everything is plain: times are arguments, and no goroutine is started.
+// A certificate admits one peer and is signed by its issuer: the founder, or a member that the
+// chain before it admits. Its issuer is the subject before it, so it is not stored. A chain is
+// valid until the earliest expiry of its certificates, and not if one of its subjects was revoked
+// by an issuer above it. Everything is plain: times are arguments, and no goroutine is started.
 package admission
 
 import (
@@ -44,8 +44,8 @@ const (
 	revocationContext  = "apoidea revocation 1\x00"
 )
 
-// Charter is the property of a ring that is fixed when it is founded. The zero Charter is that of an
-// open ring.
+// Charter is the property of a ring that is fixed when it is founded. The zero Charter is that of
+// an open ring.
 type Charter struct {
 	// Founder is the root of all chains of a ring by invitation; empty in an open one.
 	Founder peer.ID

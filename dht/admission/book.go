@@ -21,8 +21,8 @@ const (
 	maxVerified = 4096
 	// maxByOne is the maximum number of revocations by one peer that is not the founder.
 	maxByOne = 64
-	// again is the minimum interval between two revocations of a peer by the same one: all peers of the
-	// ring receive each.
+	// again is the minimum interval between two revocations of a peer by the same one: all peers of
+	// the ring receive each.
 	again = time.Minute
 )
 
@@ -153,7 +153,8 @@ func equal(a, b *wire.Certificate) bool {
 	return a.GetIssued() == b.GetIssued() && a.GetExpires() == b.GetExpires() && bytes.Equal(a.GetSubject(), b.GetSubject()) && bytes.Equal(a.GetSignature(), b.GetSignature())
 }
 
-// makeRoom evicts an entry of the cache if it is full. Neighbors send their chain every few seconds.
+// makeRoom evicts an entry of the cache if it is full. Neighbors send their chain every few
+// seconds.
 func (b *Book) makeRoom() {
 	if len(b.verified) < maxVerified {
 		return
@@ -177,8 +178,8 @@ func (b *Book) Valid(now time.Time, id peer.ID) bool {
 	return e != nil && e.until > now.Unix()
 }
 
-// Ends reports whether the own membership ends so soon that the arc must be handed over: in a minute
-// or a tenth of the last certificate's validity, whichever is less.
+// Ends reports whether the own membership ends so soon that the arc must be handed over: in a
+// minute or a tenth of the last certificate's validity, whichever is less.
 func (b *Book) Ends(now time.Time) bool {
 	own := b.verified[b.self]
 	if own == nil {

@@ -47,8 +47,8 @@ type World struct {
 	NAT func(i int) bool
 	// Config is the configuration of all peers, except seed, memory and role.
 	Config dht.Config
-	// Admission returns the charter and certificates of a starting peer; nil: an open ring. Only with it
-	// do the peers have keys.
+	// Admission returns the charter and certificates of a starting peer; nil: an open ring. Only with
+	// it do the peers have keys.
 	Admission func(n *Node) *admission.Book
 	// Ring returns the kad-dht network that fills a peer's table; nil means one for all.
 	Ring func(i int) int

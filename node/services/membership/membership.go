@@ -275,8 +275,8 @@ func (s *Service) Accept(m *wire.Admission) (err error) {
 	return s.Save()
 }
 
-// Invite issues certificates for a peer, and delivers them if the peer can be reached; undelivered is
-// nil then.
+// Invite issues certificates for a peer, and delivers them if the peer can be reached; undelivered
+// is nil then.
 func (s *Service) Invite(ctx context.Context, id peer.ID, valid time.Duration) (m *wire.Admission, undelivered, err error) {
 	s.Ring.Admission(func(b *admission.Book, now time.Time) { m, err = b.Issue(now, s.Key, id, valid) })
 	if err != nil {
