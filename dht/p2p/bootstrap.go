@@ -192,7 +192,7 @@ feed:
 }
 
 // try connects to a peer and verifies that it is of this network. It retries if the peer hangs up
-// before identify.
+// before identify, and once if it does not announce the service.
 func (e *entrance) try(ctx context.Context, c candidate) error {
 	ctx, cancel := context.WithTimeout(ctx, entryTimeout)
 	defer cancel()
@@ -209,10 +209,12 @@ func (e *entrance) try(ctx context.Context, c candidate) error {
 		if err == nil {
 			return nil
 		}
-		if _, refused := errors.AsType[*calls.Error](err); refused {
+		switch refusal, refused := errors.AsType[*calls.Error](err); {
+		case refused && (refusal.Code != calls.CodeRefused || wait > entryRetry):
 			return err
-		}
-		if !hungUp(err) {
+		case refused: // it may have just started, and not announced all its protocols
+			_ = e.host.Network().ClosePeer(c.info.ID)
+		case !hungUp(err):
 			return errors.New(dialCause(err))
 		}
 		select {
