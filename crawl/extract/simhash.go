@@ -1,25 +1,27 @@
 package extract
 
-import "math/bits"
-
 // SimHash sums hashes of features, such as words, to a digest that differs in few bits between sets
 // with most features in common (Charikar 2002). The zero value is the empty set.
 type SimHash struct {
-	ones [64]int32
-	n    int32
+	planes [32]uint64 // the counts of ones of the 64 bits: bit i of plane k is bit k of the i-th count
+	n      uint64
 }
 
 // Add adds a feature by its hash.
 func (s *SimHash) Add(hash uint64) {
 	s.n++
-	for ; hash != 0; hash &= hash - 1 {
-		s.ones[bits.TrailingZeros64(hash)]++
+	for k := 0; hash != 0 && k < len(s.planes); k++ {
+		s.planes[k], hash = s.planes[k]^hash, s.planes[k]&hash
 	}
 }
 
 // Sum returns the digest; 0 for the empty set.
 func (s *SimHash) Sum() (sum uint64) {
-	for i, ones := range s.ones {
+	for i := range 64 {
+		ones := uint64(0)
+		for k, plane := range s.planes {
+			ones |= plane >> i & 1 << k
+		}
 		if 2*ones > s.n {
 			sum |= 1 << i
 		}
