@@ -40,9 +40,6 @@ type seeker struct {
 	lastDeath time.Time // of a leaf peer; zero before any
 }
 
-// begin handles the first input.
-func (k *seeker) begin(now time.Time) { k.nextHeal = now.Add(k.jitter(healEvery)) }
-
 // heal searches our own position through a distant peer, so that separated rings merge again.
 func (k *seeker) heal(now time.Time) {
 	if now.Before(k.nextHeal) {
@@ -173,13 +170,10 @@ type blame struct {
 // maxBlamed is the maximum number of such counters.
 const maxBlamed = 256
 
-// silentAtMost is the number of unanswering peers that a peer may name within deadFor before its
-// reports are ignored: two leaf sets, all of which may have died.
-func (i *introducer) silentAtMost() int { return 4 * i.cfg.R }
-
 // named considers peers that another peer named.
 func (i *introducer) named(now time.Time, by peer.ID, peers []Peer) {
-	if b := i.blamed[by]; b.silent >= i.silentAtMost() && now.Before(b.until) {
+	// So many may be silent within deadFor: two leaf sets, all of which may have died.
+	if b := i.blamed[by]; b.silent >= 4*i.cfg.R && now.Before(b.until) {
 		peers = slices.DeleteFunc(peers, func(p Peer) bool { return !i.neighborhood.leaves.Contains(p.Key()) })
 	}
 	i.consider(now, by, peers)

@@ -100,10 +100,6 @@ type word struct {
 	fence   time.Time
 }
 
-func newNeighborhood(s *step, p *pace) *neighborhood {
-	return &neighborhood{step: s, pace: p, leaves: ring.NewLeafSet(s.self.Key(), s.cfg.R), peers: map[ring.Key]*neighbor{}}
-}
-
 // SetAddrs replaces the addresses that this peer advertises.
 func (h *neighborhood) SetAddrs(addrs [][]byte) { h.self.Addrs, h.encoded = addrs, nil }
 

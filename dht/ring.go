@@ -2,6 +2,7 @@ package dht
 
 import (
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -197,7 +198,7 @@ func (r *Ring) Handle(now time.Time, from peer.ID, req *wire.Message) *wire.Mess
 	case *wire.Message_NextHopRequest:
 		return nextHopResponse(r.NextHop(ring.Key(body.NextHopRequest.GetKey())))
 	case *wire.Message_EntryRequest:
-		return entryResponse(r.entry(from))
+		return wire.New(&wire.Message_EntryResponse{EntryResponse: r.entry(from)})
 	case *wire.Message_PingRequest:
 		return pingResponse(true)
 	default:
@@ -297,7 +298,7 @@ func (r *Ring) begin(now time.Time) {
 	switch {
 	case r.wake.IsZero():
 		r.pace.begin(now)
-		r.seeker.begin(now)
+		r.seeker.nextHeal = now.Add(r.jitter(healEvery))
 	case !r.late(now):
 	case r.state == Worker:
 		r.reach.Interrupted(now)
@@ -371,14 +372,14 @@ type parts struct {
 // newParts returns the parts of a joining peer's ring. cfg has its defaults, self its position and
 // role.
 func newParts(cfg Config, self Peer, table Table) parts {
-	s := newStep(cfg, self)
+	s := &step{cfg: cfg, self: self, rnd: rand.New(rand.NewPCG(cfg.Seed, be64(self.Key()))), book: cfg.Admission, calls: map[uint64]inFlight{}}
 	reach := workers.NewReach(cfg.Role, cfg.Promote, cfg.Demote)
 	p := parts{
 		step: s, contacts: &contacts{self: self.ID}, dead: tombstones{}, resting: resting{}, candidates: &candidates{},
 		reach: &reach, attach: workers.NewAttach(self.Key()), guests: workers.NewGuests(),
 	}
 	p.pace = &pace{step: s, nearest: [2]ring.Key{self.Key(), self.Key()}}
-	p.neighborhood = newNeighborhood(s, p.pace)
+	p.neighborhood = &neighborhood{step: s, pace: p.pace, leaves: ring.NewLeafSet(s.self.Key(), s.cfg.R), peers: map[ring.Key]*neighbor{}}
 	p.serving = newServing(s, p.neighborhood, p.pace, p.candidates)
 	p.exchange = &exchange{step: s, neighborhood: p.neighborhood, serving: p.serving}
 	p.introducer = &introducer{
@@ -426,10 +427,6 @@ func nextHopResponse(r *wire.NextHopResponse) *wire.Message {
 
 func entryRequest() *wire.Message {
 	return wire.New(&wire.Message_EntryRequest{EntryRequest: &wire.EntryRequest{}})
-}
-
-func entryResponse(r *wire.EntryResponse) *wire.Message {
-	return wire.New(&wire.Message_EntryResponse{EntryResponse: r})
 }
 
 func pingRequest(target peer.ID) *wire.Message {

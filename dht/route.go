@@ -2,7 +2,6 @@ package dht
 
 import (
 	"cmp"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -199,7 +198,7 @@ func (t *routes) closest(key ring.Key, n int) []Peer {
 // entry answers a joining peer with random live peers.
 func (t *routes) entry(from peer.ID) *wire.EntryResponse {
 	members := slices.DeleteFunc(t.Members(), func(p Peer) bool { return p.ID == from })
-	shuffle(t.rnd, members)
+	t.rnd.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
 	return &wire.EntryResponse{
 		Self: t.self.Wire(), State: t.serving.state.wire(), Peers: member.Wire(members[:min(entryPeers, len(members))]),
 		Admission: t.book.Admission(),
@@ -244,8 +243,4 @@ func (t *routes) Size() int {
 		return len(t.Members())
 	}
 	return t.neighborhood.leaves.Estimate()
-}
-
-func shuffle(rnd *rand.Rand, peers []Peer) {
-	rnd.Shuffle(len(peers), func(i, j int) { peers[i], peers[j] = peers[j], peers[i] })
 }

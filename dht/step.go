@@ -68,10 +68,6 @@ const (
 	callFarewell // the result is ignored
 )
 
-func newStep(cfg Config, self Peer) *step {
-	return &step{cfg: cfg, self: self, rnd: rand.New(rand.NewPCG(cfg.Seed, be64(self.Key()))), book: cfg.Admission, calls: map[uint64]inFlight{}}
-}
-
 func be64(k ring.Key) uint64 {
 	var v uint64
 	for _, b := range k[:8] {

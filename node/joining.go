@@ -132,7 +132,7 @@ func newRingRoom(
 	r.nearby = newNearby(cfg.MDNS)
 	r.nearby.look(ctx, r)
 	founds := cfg.Found || !r.restarted && len(cfg.Bootstrap)+len(cfg.DNSSeed)+len(r.sources.Nearby) == 0
-	if r.undecided(memory, founds) {
+	if founds && memory == nil && r.cfg.Profile == ProfilePublic && r.cfg.Admission == "" {
 		return nil, errNoAdmission
 	}
 	key, err := m.identity(func(candidates []peer.ID) int { return r.choose(ctx, candidates) })

@@ -44,11 +44,6 @@ func (r *ringServices) book(now time.Time, self peer.ID, memory *dht.Memory, fou
 	return b, err
 }
 
-// undecided reports whether this peer is about to found a public ring without a charter.
-func (r *ringServices) undecided(memory *dht.Memory, founds bool) bool {
-	return founds && memory == nil && r.cfg.Profile == ProfilePublic && r.cfg.Admission == ""
-}
-
 // saveAdmission stores charter, certificates and revocations if they changed.
 func (r *ringServices) saveAdmission() (err error) {
 	var raw []byte

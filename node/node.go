@@ -321,7 +321,9 @@ func (n *Node) buildServices() (err error) {
 	n.keeping.AddService(storage.KeyspaceSubnets, n.subnets.Serial, n.subnets, nil)
 	n.keeping.AddService(storage.KeyspaceDomains, n.domains.Serial, n.domains.State, nil)
 	n.View = inspect.New(n.viewed())
-	n.OptOutCommands = n.askedOfOptOuts()
+	n.OptOutCommands = politeness.NewOptOutCommands(politeness.OptOutCommandsDeps{
+		Ready: n.Ready, Announce: n.wishes.Announce, Lists: n.optOuts, Locate: n.crawl.Fetcher.Locate, Host: n.Host, Domains: n.domains.OptedOut, Look: n.owners.Look,
+	})
 	n.Poster = jobs.NewPoster(jobs.PosterDeps{Registry: n.registry, Net: n.ring.net, Ring: n.Ring, Ready: n.Ready, Seeds: n.owners.SendSeeds, Again: n.owners.Again})
 	if err := n.page.show(&n.cfg, n.shown(), n.log); err != nil {
 		return err

@@ -36,13 +36,6 @@ func (n *Node) openOptOuts() (err error) {
 	return nil
 }
 
-// askedOfOptOuts creates the opt-out commands, once there is a view.
-func (n *Node) askedOfOptOuts() *politeness.OptOutCommands {
-	return politeness.NewOptOutCommands(politeness.OptOutCommandsDeps{
-		Ready: n.Ready, Announce: n.wishes.Announce, Lists: n.optOuts, Locate: n.crawl.Fetcher.Locate, Host: n.Host, Domains: n.domains.OptedOut, Look: n.owners.Look,
-	})
-}
-
 // listenForOptOuts opens the address of the form; nil without one.
 func listenForOptOuts(ctx context.Context, addr string) (net.Listener, error) {
 	if addr == "" {

@@ -29,10 +29,6 @@ type failure struct {
 	background atomic.Int32 // consecutive failed background operations
 }
 
-func newFailure(log *slog.Logger) *failure {
-	return &failure{log: log, done: make(chan struct{})}
-}
-
 // arm ends the opening phase, in which a failed write is returned to the caller of Open.
 func (f *failure) arm() error {
 	f.mu.Lock()

@@ -66,7 +66,7 @@ func (k *Keyspace) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
 		return err
 	}
 	defer k.store.running.Done()
-	it, err := k.store.db.NewIter(k.bounds(lo, hi))
+	it, err := k.store.db.NewIter(&pebble.IterOptions{LowerBound: lower(k.prefix, lo), UpperBound: upper(k.prefix, hi)})
 	if err != nil {
 		return fmt.Errorf("scan storage: %w", damage(err))
 	}
@@ -84,10 +84,6 @@ func (k *Keyspace) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
 		return fmt.Errorf("scan storage: %w", damage(err))
 	}
 	return nil
-}
-
-func (k *Keyspace) bounds(lo, hi []byte) *pebble.IterOptions {
-	return &pebble.IterOptions{LowerBound: lower(k.prefix, lo), UpperBound: upper(k.prefix, hi)}
 }
 
 func lower(prefix byte, lo []byte) []byte { return append([]byte{prefix}, lo...) }

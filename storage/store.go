@@ -159,7 +159,7 @@ func Open(dir string, o Options) (*Store, error) {
 		}
 		release = lock.Close
 	}
-	f := newFailure(o.Logger)
+	f := &failure{log: o.Logger, done: make(chan struct{})}
 	err := orphaned(dir, o.FS)
 	var db *pebble.DB
 	if err == nil {

@@ -136,9 +136,9 @@ func New(name string, cfg Config, e *Estimates) (Governor, error) {
 	case Ours:
 		return newForecast(cfg, e), nil
 	case PaperGovernor:
-		return newPaper(cfg, e), nil
+		return &paper{cfg: cfg, e: e, running: make(map[uint64]admitted), guard: guard{passed: make(map[uint64]passedOver)}}, nil
 	case StartStopGovernor:
-		return newStartStop(cfg, e), nil
+		return &startStop{cfg: cfg, e: e, running: make(map[uint64]*measured), allowed: 1}, nil
 	case None:
 		return nil, nil //nolint:nilnil // None has no governor
 	default:
@@ -232,10 +232,6 @@ type measured struct {
 	bytes     int64
 }
 
-func newStartStop(cfg Config, e *Estimates) *startStop {
-	return &startStop{cfg: cfg, e: e, running: make(map[uint64]*measured), allowed: 1}
-}
-
 // Admit implements Governor.
 func (s *startStop) Admit(now time.Time, q Queue) (Admission, bool) {
 	s.measure(now)
@@ -319,10 +315,6 @@ const paperEvery = 10 * time.Second
 type admitted struct {
 	candidate Candidate
 	rate      float64
-}
-
-func newPaper(cfg Config, e *Estimates) *paper {
-	return &paper{cfg: cfg, e: e, running: make(map[uint64]admitted), guard: guard{passed: make(map[uint64]passedOver)}}
 }
 
 // rateOf returns B(u).

@@ -190,12 +190,7 @@ func (l *Line) Control(_, _ string, c syscall.RawConn) error {
 	if rate == 0 {
 		return nil
 	}
-	return shrink(c, rate)
-}
-
-// shrink sizes the buffer of a connection for a limit. If the system does not permit it, the
-// connection is used nevertheless, with a larger buffer.
-func shrink(c syscall.RawConn, rate int64) error {
+	// If the system does not permit it, the connection is used with a larger buffer.
 	return c.Control(func(fd uintptr) { _ = setReadBuffer(fd, buffer(rate)) })
 }
 

@@ -27,7 +27,7 @@ func (w *walk) metaElement(s *scanner) {
 	case s.is(attrHTTPEquiv, "x-robots-tag"):
 		w.page.robotsTag(string(w.x.decode(content)), w.opt.Agent)
 	case s.is(attrName, "robots"), w.opt.Agent != "" && bytes.EqualFold(trimSpace(name), []byte(w.opt.Agent)):
-		w.page.directives(string(w.x.decode(content)))
+		w.page.robots(string(w.x.decode(content)), "", true)
 	}
 }
 
@@ -153,9 +153,6 @@ func (w *walk) hasRel(s *scanner, word string) bool {
 // robotsTag applies one X-Robots-Tag: directives for all, or after "name:" for the crawler of that
 // name.
 func (p *Page) robotsTag(value, agent string) { p.robots(value, agent, false) }
-
-// directives applies a list of robots directives in a meta element, whatever names it contains.
-func (p *Page) directives(list string) { p.robots(list, "", true) }
 
 // robotsWord is a word of a list of directives with the colon (or equals sign) that follows a name
 // or a directive with a value, and the digits behind that. Words are separated by commas,

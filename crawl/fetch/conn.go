@@ -35,11 +35,6 @@ var longAgo = time.Unix(1, 0)
 // abort makes all reads and writes on the connection return at once.
 func (c *conn) abort() { _ = c.SetDeadline(longAgo) }
 
-// stirred reports whether an idle connection has ended, or has unsolicited bytes, which would be
-// taken for the answer to the next request. HTTP/2 connections detect this themselves, as they read
-// all the time.
-func (c *conn) stirred() bool { return c.h2 == nil && bandwidth.Stirred(c.meter.Conn) }
-
 // orClosed returns the connection if it can be used again; otherwise it closes it and returns nil.
 func (c *conn) orClosed() *conn {
 	if c.broken || c.greeting != nil && c.greeting.heavy.Load() {

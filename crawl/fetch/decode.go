@@ -57,7 +57,9 @@ func (x *exchange) remove(s *source, codings []string, resp *Response) error {
 		_, err := x.setBody(resp, s, nil, s.length)
 		return err
 	}
-	if wide(codings) {
+	// Other codings have a window of megabytes, whose size the sender chooses, or cannot be
+	// distinguished from plain text by their first bytes.
+	if slices.ContainsFunc(codings, func(c string) bool { return c != "gzip" }) {
 		return x.decodeWide(s, codings, resp)
 	}
 	s.first, s.keep = resp.scratch.packed[:0], true
@@ -131,12 +133,6 @@ func (x *exchange) unpack(r io.Reader, packed *source, codings []string, resp *R
 // excessiveInput is the error text of package brotli for bytes after the end of a stream, which is
 // not exported.
 const excessiveInput = "brotli: excessive input"
-
-// wide reports whether a coding has a window of megabytes, whose size the sender chooses, or cannot
-// be distinguished from plain text by its first bytes.
-func wide(codings []string) bool {
-	return slices.ContainsFunc(codings, func(c string) bool { return c != "gzip" })
-}
 
 // wideSlots limits the concurrent decoders of wide codings: a window takes up to 16 MiB, however
 // small the body. They run only on complete bodies, so that a slow server occupies no window.

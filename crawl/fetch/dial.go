@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -179,7 +180,7 @@ func (f *Fetcher) race(ctx context.Context, t *target, addrs []netip.Addr, end t
 			running.Go(func() {
 				a := attempt{addr: addr}
 				begun := time.Now()
-				a.conn, a.err = f.dialOne(ctx, t.address(addr))
+				a.conn, a.err = f.dialOne(ctx, net.JoinHostPort(addr.String(), strconv.Itoa(int(t.port))))
 				a.took = time.Since(begun)
 				ended <- a
 			})

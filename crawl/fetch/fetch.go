@@ -53,7 +53,7 @@ func New(config Config) (*Fetcher, error) {
 		dialer: net.Dialer{KeepAlive: -1}, // a broken idle connection is detected at its next use
 		tls:    tlsConfig(&config),
 		h2:     newHTTP2(),
-		pool:   newPool(&config),
+		pool:   &pool{maxIdle: config.MaxIdleConns, hosts: make(map[string]*hostConns)},
 		large:  make(chan struct{}, largeHandshakes),
 
 		onlyHTTP2: onlyHTTP2,
@@ -114,7 +114,9 @@ type exchange struct {
 // run makes the exchange over c or, if c is nil or was closed meanwhile, over a new connection. The
 // connection returned may be reused.
 func (x *exchange) run(c *conn) (*Response, *conn, error) {
-	if c != nil && c.stirred() {
+	// Unsolicited bytes would be taken for the answer to the next request. HTTP/2 connections detect
+	// them themselves, as they read all the time.
+	if c != nil && c.h2 == nil && bandwidth.Stirred(c.meter.Conn) {
 		c.close()
 		c = nil
 	}

@@ -79,7 +79,7 @@ func (f *Fetcher) greet(ctx context.Context, c *conn, t *target, end time.Time, 
 	ctx, cancel := context.WithDeadline(ctx, earlier(time.Now().Add(f.config.lab.TLSTimeout), end))
 	defer cancel()
 	config := f.tls.Clone()
-	config.ServerName, config.NextProtos = strings.Clone(t.serverName()), []string{proto} // sessions are cached by the name, a substring of a URL
+	config.ServerName, config.NextProtos = strings.Clone(strings.TrimSuffix(t.host, ".")), []string{proto} // sessions are cached by the name, a substring of a URL
 	g := &greeting{ClientSessionCache: config.ClientSessionCache}
 	config.ClientSessionCache, config.VerifyConnection = g, g.look
 	c.meter.greets(func() error { return f.admit(ctx, c) })

@@ -27,10 +27,6 @@ type hostConns struct {
 	idle    []*conn         // most recently used last
 }
 
-func newPool(c *Config) *pool {
-	return &pool{maxIdle: c.MaxIdleConns, hosts: make(map[string]*hostConns)}
-}
-
 // take waits for a slot of key's host and returns an idle connection, or nil if there is none.
 // Every successful take is followed by one give.
 func (p *pool) take(ctx context.Context, key string) (*conn, error) {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -129,13 +128,6 @@ func (t *target) splitAuthority() error {
 	}
 	t.port = uint16(n)
 	return nil
-}
-
-// serverName returns the name that the certificate must be for.
-func (t *target) serverName() string { return strings.TrimSuffix(t.host, ".") }
-
-func (t *target) address(addr netip.Addr) string {
-	return net.JoinHostPort(addr.String(), strconv.Itoa(int(t.port)))
 }
 
 // checkHeader rejects fields that are set by the Fetcher or would break the message.

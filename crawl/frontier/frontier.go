@@ -52,7 +52,7 @@ func New[T any](cfg Config) *Frontier[T] {
 	cfg.fill()
 	return &Frontier[T]{
 		cfg: cfg, hosts: make(map[string]*host[T]),
-		held: newHeld(), past: make(map[string]kind), ips: addresses[T]{most: cfg.PerIP, gap: cfg.IPDelay, at: make(map[netip.Addr]*address[T])},
+		held: held{groups: make(map[string]int), ips: make(map[netip.Addr]int)}, past: make(map[string]kind), ips: addresses[T]{most: cfg.PerIP, gap: cfg.IPDelay, at: make(map[netip.Addr]*address[T])},
 	}
 }
 
@@ -167,7 +167,7 @@ func (f *Frontier[T]) Due() (due time.Time) {
 func (f *Frontier[T]) visit(now time.Time, h *host[T]) string {
 	h.visited, h.begun = true, now
 	h.holds = holds{h.kind(), h.addr}
-	f.held.begin(h.group, h.holds)
+	f.held.add(h.group, h.holds, 1)
 	f.openGroup(h.group)
 	if a := f.ips.at[h.addr]; a != nil {
 		h.using = a

@@ -71,10 +71,6 @@ type holds struct {
 	ip   netip.Addr
 }
 
-func newHeld() held { return held{groups: make(map[string]int), ips: make(map[netip.Addr]int)} }
-
-func (d *held) begin(group string, v holds) { d.add(group, v, 1) }
-
 func (d *held) end(group string, v holds) { d.add(group, v, -1) }
 
 func (d *held) add(group string, v holds, n int) {
@@ -113,12 +109,9 @@ func (d *held) full() bool {
 	return d.fetchers > 0 && d.slow+d.unknown >= most
 }
 
-// most returns the share of fetchers while others wait.
-func (d *held) most() int { return max(d.fetchers/share, 1) }
-
 // waits reports whether a host stands back while others wait.
 func (d *held) waits(k kind, group string, ip netip.Addr) bool {
-	switch most := d.most(); {
+	switch most := max(d.fetchers/share, 1); {
 	case d.fetchers == 0 || k == prompt:
 		return false
 	case d.full() || d.groups[group] >= most:

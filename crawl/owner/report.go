@@ -215,7 +215,10 @@ func (oc *outcomes) conclusion(h *hosts.Host, hj *hosts.Job, p *ondisk.Pending, 
 	if hj.State.State != job.StateCanceled {
 		final.Depth, final.Hops, final.Via = p.Depth, p.Hops, p.Via
 		before := hj.Tally.Accepted()
-		oc.doubt(h, hj, f)
+		if page := oc.emitter.Page; hj.State.Rules().On() && page.Of(f) && !hj.Tally.Counters().Trap {
+			_, masked := textOf(f)
+			page.Behind = oc.traps.Of(h, hj).Known(masked)
+		}
 		oc.emitter.Emit(h, hj.State, &final, f, went)
 		oc.observe(h, hj, &final, f, went.Brought+hj.Tally.Accepted()-before)
 	}
@@ -401,14 +404,6 @@ func textOf(f *wire.Fetched) (text, masked uint64) {
 		return d, d
 	}
 	return f.GetText(), f.GetMasked()
-}
-
-// doubt puts the URLs of its own host that a page brings behind others, if its text is known.
-func (oc *outcomes) doubt(h *hosts.Host, hj *hosts.Job, f *wire.Fetched) {
-	if page := oc.emitter.Page; hj.State.Rules().On() && page.Of(f) && !hj.Tally.Counters().Trap {
-		_, masked := textOf(f)
-		page.Behind = oc.traps.Of(h, hj).Known(masked)
-	}
 }
 
 // trap merges the trap state of a job on a host with that of a peer.

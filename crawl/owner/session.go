@@ -224,7 +224,8 @@ func (vs *visits) afterReports(s *hosts.Session, h *hosts.Host, w *wire.HostWork
 	}
 	switch {
 	case held && w.GetRelease():
-		vs.owe(h, w)
+		owed := min(int64(w.GetOwedMs()), vs.Cfg.MaxRetryAfter.Milliseconds())
+		h.Rec.Owe(vs.Now + owed)
 		vs.leases.Returned(h, w.GetReturned())
 		vs.leases.End(h, leases.Released, 0)
 	case held:
@@ -274,12 +275,6 @@ func (vs *visits) learn(h *hosts.Host, w *wire.HostWork) {
 		h.Rec.BackOff(vs.Now+wait, why)
 		vs.hosts.Touched(h)
 	}
-}
-
-// owe records the not-before time of the host for its next worker.
-func (vs *visits) owe(h *hosts.Host, w *wire.HostWork) {
-	owed := min(int64(w.GetOwedMs()), vs.Cfg.MaxRetryAfter.Milliseconds())
-	h.Rec.Owe(vs.Now + owed)
 }
 
 // accepts processes a worker's acceptance of an offer.

@@ -145,8 +145,6 @@ func (c *connects) reset() {
 	c.by = nil
 }
 
-func newAudit(hosts int) *audit { return &audit{hosts: make([]atomic.Pointer[hostAudit], hosts)} }
-
 func (a *audit) host(n int) *hostAudit {
 	if h := a.hosts[n].Load(); h != nil {
 		return h

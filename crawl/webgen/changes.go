@@ -174,12 +174,6 @@ func (w *Web) respondChanging(buf []byte, r request, earlier int) response {
 	return resp
 }
 
-// conditions reads the conditions of a request.
-func (r *request) conditions(h http.Header) {
-	r.etag = strings.TrimPrefix(h.Get("If-None-Match"), "W/")
-	r.since, _ = http.ParseTime(h.Get("If-Modified-Since"))
-}
-
 func (r *request) conditional() bool { return r.etag != "" || !r.since.IsZero() }
 
 // logged adds a request to the log, if there is one.

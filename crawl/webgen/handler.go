@@ -156,7 +156,8 @@ type request struct {
 
 func (w *Web) ask(host int, req *http.Request) request {
 	r := request{host: host, url: req.URL.RequestURI(), probe: req.Method == http.MethodHead, allowed: true, resource: resourceNone, at: time.Now()}
-	r.conditions(req.Header)
+	r.etag = strings.TrimPrefix(req.Header.Get("If-None-Match"), "W/")
+	r.since, _ = http.ParseTime(req.Header.Get("If-Modified-Since"))
 	if i := strings.IndexByte(r.url, '?'); i >= 0 {
 		return r // no page has a query
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,7 +26,7 @@ func New(cfg Config) *Web {
 	cfg = cfg.withDefaults()
 	w := &Web{cfg: cfg, arity: min(8, cfg.Links)}
 	w.words = newBlock(rng(w.draw(saltWords, 0, 0)))
-	w.audit = newAudit(cfg.Hosts)
+	w.audit = &audit{hosts: make([]atomic.Pointer[hostAudit], cfg.Hosts)}
 	w.begun, w.start = time.Now(), maxUnix
 	for _, pages := range cfg.Changes {
 		for _, times := range pages {

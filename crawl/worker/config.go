@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
-	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/permit"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/crawl/worker/session"
@@ -62,12 +61,6 @@ func DefaultConfig(fetchers int) Config {
 
 // callTimeout bounds a Session call.
 func (c *Config) callTimeout() time.Duration { return c.Sessions.TTL / 2 }
-
-// complete sets the fields that depend on others.
-func (c *Config) complete() {
-	c.Pages.Agent = c.Agent
-	c.Politeness.Group = domain.Of
-}
 
 // Validate returns an error that names the first invalid field.
 func (c *Config) Validate() error {

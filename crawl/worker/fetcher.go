@@ -20,14 +20,6 @@ import (
 // for some ten milliseconds, and megabytes of memory.
 const largeFile = 16 << 10
 
-// fetchLoop runs one fetcher, which visits hosts as they become due.
-func (w *Worker) fetchLoop(ctx context.Context) {
-	f := fetcher{w: w, wake: make(chan struct{}, 1)}
-	for v := f.next(ctx); v != nil; v = f.next(ctx) {
-		f.visit(ctx, v)
-	}
-}
-
 // fetcher makes visits, one after another.
 type fetcher struct {
 	w    *Worker

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
+	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
@@ -58,7 +59,8 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	cfg.complete()
+	cfg.Pages.Agent = cfg.Agent
+	cfg.Politeness.Group = domain.Of
 	if deps.Owners == nil || deps.Fetch == nil || deps.Archive == nil || deps.Content == nil || deps.Jobs == nil {
 		return nil, errors.New("worker deps: Owners, Fetch, Archive, Content and Jobs are required")
 	}
@@ -282,7 +284,12 @@ func (w *Worker) startFetchers() {
 	}
 	for ; w.hired < w.visits.Allowed(); w.hired++ {
 		ctx := w.ctx
-		w.fetchers.Go(func() { w.fetchLoop(ctx) })
+		w.fetchers.Go(func() {
+			f := fetcher{w: w, wake: make(chan struct{}, 1)}
+			for v := f.next(ctx); v != nil; v = f.next(ctx) {
+				f.visit(ctx, v)
+			}
+		})
 	}
 }
 

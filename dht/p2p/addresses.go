@@ -151,16 +151,12 @@ func (b *boundedPeerstore) AddAddr(p peer.ID, addr ma.Multiaddr, ttl time.Durati
 
 // AddAddrs implements peerstore.AddrBook.
 func (b *boundedPeerstore) AddAddrs(p peer.ID, addrs []ma.Multiaddr, ttl time.Duration) {
-	if addrs = plain(addrs); len(addrs) > 0 {
+	// Addresses that are too long are dropped.
+	if addrs = slices.DeleteFunc(slices.Clone(addrs), func(a ma.Multiaddr) bool { return len(a) > maxAddrParts }); len(addrs) > 0 {
 		addrs = addrs[:min(len(addrs), maxMetAddrs)]
 		b.Peerstore.AddAddrs(p, addrs, ttl)
 		b.met.Add(p, struct{}{})
 	}
-}
-
-// plain drops addresses that are too long.
-func plain(addrs []ma.Multiaddr) []ma.Multiaddr {
-	return slices.DeleteFunc(slices.Clone(addrs), func(a ma.Multiaddr) bool { return len(a) > maxAddrParts })
 }
 
 // SetProtocols implements peerstore.ProtoBook.

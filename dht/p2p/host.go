@@ -221,7 +221,7 @@ func (n *Net) Close() error {
 	}
 	var err error
 	if kad := n.kad.Load(); kad != nil {
-		err = kad.close()
+		err = kad.dht.Close()
 	}
 	n.dialBacks.close()
 	err = errors.Join(err, n.host.Close())

@@ -70,7 +70,7 @@ func NewKad(n *Net) (*Kad, error) {
 			kaddht.RoutingTablePeerDiversityFilter(kaddht.NewRTPeerDiversityFilter(n.host, perBucket, perTable)),
 			kaddht.AddressFilter(publicAddrs))
 	}
-	table, err := kaddht.New(newKadHost(n), options...)
+	table, err := kaddht.New(&kadHost{Host: n.host, life: n.life, pace: rate.NewLimiter(kadRate, kadRate), asked: make(map[peer.ID]int)}, options...)
 	if err != nil {
 		return nil, fmt.Errorf("kad-dht: %w", err)
 	}
@@ -229,8 +229,6 @@ func (k *Kad) Remembered(n int) []string {
 	return list
 }
 
-func (k *Kad) close() error { return k.dht.Close() }
-
 const (
 	// maxKadFrame is the maximum size of a kad-dht answer in bytes, maxKadQuestion that of a request,
 	// which is a kind and a key. The library accepts 4 MiB, and an empty part of two bytes takes fifty
@@ -257,10 +255,6 @@ type kadHost struct {
 	pace  *rate.Limiter
 	mu    sync.Mutex // guards the fields below
 	asked map[peer.ID]int
-}
-
-func newKadHost(n *Net) *kadHost {
-	return &kadHost{Host: n.host, life: n.life, pace: rate.NewLimiter(kadRate, kadRate), asked: make(map[peer.ID]int)}
 }
 
 // SetStreamHandler implements host.Host.

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -279,6 +278,3 @@ func (c *checking) others(context.Context) error {
 	}
 	return nil
 }
-
-// isIndex reports whether a file with a defect is an index.
-func isIndex(name string) bool { return strings.HasSuffix(name, ".cdxj") }

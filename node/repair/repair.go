@@ -108,7 +108,7 @@ func (r *repairing) archiveFiles() error {
 	dir := crawling.ArchiveDir(r.dir)
 	done := make(map[string]bool)
 	for _, name := range r.files {
-		if isIndex(name) {
+		if strings.HasSuffix(name, ".cdxj") {
 			index := name
 			if name = fileOf(dir, index); name == "" {
 				if err := r.putAside(filepath.Join("archive", index)); err != nil {

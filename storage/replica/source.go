@@ -134,10 +134,6 @@ func (s *Source) under(id uint64) *follower {
 	return nil
 }
 
-func (s *Source) remove(f *follower) {
-	s.followers = slices.DeleteFunc(s.followers, func(g *follower) bool { return f == g })
-}
-
 // Append adds a batch that was applied to the store and returns its number. It keeps the keys and
 // values: they must not change.
 func (s *Source) Append(ops []Op) uint64 {
@@ -484,7 +480,7 @@ func (s *Source) Result(now time.Time, id uint64, reply []byte, err error) {
 	case f.stream == 0 || err != nil:
 		s.broken(now, f)
 	case f.forgets:
-		s.remove(f)
+		s.followers = slices.DeleteFunc(s.followers, func(g *follower) bool { return f == g })
 	case !f.current: // it was current when the message was sent
 		s.trim()
 	case a.lost:

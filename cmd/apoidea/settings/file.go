@@ -186,9 +186,6 @@ func (a *allowed) GetSlice() []string {
 	return list
 }
 
-// isSwitch reports whether it is on or off, without prefixes.
-func (a *allowed) isSwitch() bool { return a.config.AllowPrivate || len(a.config.AllowPrefixes) == 0 }
-
 // TakePrefixes removes the prefixes from the arguments after a bare --allow-private: pflag takes
 // the value of a switch only after a =, and no seed has this form.
 func (r *Peer) TakePrefixes(args []string) (rest []string) {

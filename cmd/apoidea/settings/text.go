@@ -101,7 +101,7 @@ func textOf(f *pflag.Flag) string {
 
 // listOf returns the value of a flag as a list, if it is one.
 func listOf(f *pflag.Flag) (pflag.SliceValue, bool) {
-	if a, ok := f.Value.(*allowed); ok && a.isSwitch() {
+	if a, ok := f.Value.(*allowed); ok && (a.config.AllowPrivate || len(a.config.AllowPrefixes) == 0) {
 		return nil, false
 	}
 	list, ok := f.Value.(pflag.SliceValue)

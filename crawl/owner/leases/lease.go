@@ -136,7 +136,10 @@ func (ls *Leases) Session(from string, m *wire.Session) *hosts.Session {
 	}
 	switch {
 	case m.GetIncarnation() > s.Incarnation:
-		ls.endCrashed(s)
+		for _, h := range s.Held() { // the process has ended: only the politeness delay remains
+			h.Rec.Owe(ls.Now + ls.Cfg.Delay.Milliseconds())
+			ls.End(h, lapsed, 0)
+		}
 	case m.GetIncarnation() < s.Incarnation && s.Told:
 		ls.endUnknown(s)
 	case m.GetIncarnation() < s.Incarnation:
@@ -153,15 +156,6 @@ func (ls *Leases) Session(from string, m *wire.Session) *hosts.Session {
 func (ls *Leases) endUnknown(s *hosts.Session) {
 	for _, h := range s.Held() {
 		ls.End(h, Released, h.Lease.Expires)
-	}
-}
-
-// endCrashed ends the leases of a process that has ended: it sends no more requests, so only the
-// politeness delay of the hosts remains.
-func (ls *Leases) endCrashed(s *hosts.Session) {
-	for _, h := range s.Held() {
-		h.Rec.Owe(ls.Now + ls.Cfg.Delay.Milliseconds())
-		ls.End(h, lapsed, 0)
 	}
 }
 

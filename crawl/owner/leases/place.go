@@ -81,8 +81,8 @@ func (pl *Placer) Unreserve(h *hosts.Host, owed time.Time) {
 		return
 	}
 	h.Rec.Unreserve(until, before)
-	if !owed.IsZero() {
-		h.Rec.Owe(min(owedFor(owed), pl.Now+pl.Cfg.MaxRetryAfter.Milliseconds()))
+	if !owed.IsZero() { // rounded up to ms
+		h.Rec.Owe(min(owed.Add(time.Millisecond-1).UnixMilli(), pl.Now+pl.Cfg.MaxRetryAfter.Milliseconds()))
 	}
 	pl.hosts.Touched(h)
 }
@@ -111,6 +111,3 @@ func (pl *Placer) Calibrate(h *hosts.Host, fetched []*wire.Fetched) {
 	}
 	pl.hosts.Touched(h)
 }
-
-// owedFor converts a not-before time to that of records, rounded up.
-func owedFor(at time.Time) int64 { return at.Add(time.Millisecond - 1).UnixMilli() }

@@ -145,7 +145,7 @@ func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, page 
 		switch {
 		case !inScope:
 		case !brings:
-			em.cutLink(h, js)
+			em.Book(h, js).CutLink()
 		case here:
 			own = append(own, Arrival{Link: k, Js: js, Host: name, Hash: target})
 		case Refusal(js.Spec, k.URL, k.Depth, k.Kind, true) == "":
@@ -288,11 +288,6 @@ func (em *Emitter) home(h *hosts.Host, js *hosts.JobState) bool {
 		}
 	}
 	return false
-}
-
-// cutLink counts a rejected link.
-func (em *Emitter) cutLink(h *hosts.Host, js *hosts.JobState) {
-	em.Book(h, js).CutLink()
 }
 
 // ForwardPiece is forward for a piece of a page's links, with its own outbox entry.

@@ -111,9 +111,6 @@ func Decode(b []byte) (Coordinate, error) {
 	return c, nil
 }
 
-// millis returns a duration in milliseconds.
-func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
 // The constants of Vivaldi (3.1).
 const (
 	forceGain = 0.25 // c_c: share of a difference by which one update moves a coordinate
@@ -153,7 +150,9 @@ func fresh() Coordinate { return Coordinate{Height: firstHeight, Error: 1} }
 func (v *Vivaldi) At() Coordinate { return v.at }
 
 // clamp limits a sample to the bounds and returns it in ms.
-func clamp(took time.Duration) float64 { return min(max(millis(took), minSample), maxSample) }
+func clamp(took time.Duration) float64 {
+	return min(max(float64(took)/float64(time.Millisecond), minSample), maxSample)
+}
 
 // Update moves it by a filtered sample, in ms, to a remote coordinate.
 func (v *Vivaldi) Update(remote *Coordinate, ms float64) {

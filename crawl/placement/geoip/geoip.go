@@ -73,11 +73,6 @@ func Decode(data []byte) (*DB, error) {
 // Type returns the type in the database's metadata.
 func (db *DB) Type() string { return db.reader.Metadata.DatabaseType }
 
-// country returns the ISO code of a record's country, "" if unknown.
-func country(r *maxminddb.Result) string {
-	return first(r, [][]any{{"country_code"}, {"country", "iso_code"}, {"registered_country", "iso_code"}})
-}
-
 // Locate implements placement.Locator. An invalid record has no position.
 func (db *DB) Locate(addr netip.Addr) placement.Position {
 	addr = addr.Unmap().WithZone("")
@@ -91,7 +86,7 @@ func (db *DB) Locate(addr netip.Addr) placement.Position {
 	if at, ok := coordinates(&r); ok {
 		return at
 	}
-	return Centroid(country(&r))
+	return Centroid(first(&r, [][]any{{"country_code"}, {"country", "iso_code"}, {"registered_country", "iso_code"}}))
 }
 
 // coordinates returns those of a record. Without the name of a city they are an approximate middle

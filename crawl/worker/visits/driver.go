@@ -38,7 +38,7 @@ func (m hands) Learn(now time.Time, l *session.Lease, g *wire.Grant) (backoff ti
 	h := m.hosts[l.Host]
 	pace := g.GetPacePct()
 	if h == nil {
-		h = newHost(l)
+		h = &host{Lease: l, origins: make(map[string]*origin)}
 		h.domain = m.cfg.domain(l.Host)
 		m.hosts[l.Host] = h
 		m.frontier.Slow(l.Host, float64(pace)/100)
@@ -134,7 +134,7 @@ func (m hands) Forget(l *session.Lease) {
 			m.shelf.forget(o)
 		}
 		delete(m.hosts, l.Host)
-		m.windows.forget(h)
+		m.windows.weigh(h, -int(h.window))
 	}
 	m.frontier.Remove(l.Host)
 }

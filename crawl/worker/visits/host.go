@@ -33,8 +33,6 @@ type host struct {
 	cookies cookies // accessed by the fetcher
 }
 
-func newHost(l *session.Lease) *host { return &host{Lease: l, origins: make(map[string]*origin)} }
-
 // addr returns its address; invalid while unknown.
 func (h *host) addr() (addr netip.Addr) {
 	if len(h.addrs) > 0 {
@@ -80,9 +78,6 @@ func (o *origin) whole() (s robots.State, err error) {
 	}
 	return s, err
 }
-
-// begin resets the origin, so that the next request is for its own robots.txt.
-func (o *origin) begin() { o.next, o.hops, o.breaks, o.leave = "", 0, 0, "" }
 
 // originOf returns the robots.txt state of a URL's origin, and creates it if necessary.
 func (h *host) originOf(url string) *origin {

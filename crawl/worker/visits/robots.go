@@ -167,7 +167,7 @@ type learnt struct {
 
 func (l *learnt) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 	h, o := v.host, v.origin
-	o.begin()
+	o.next, o.hops, o.breaks, o.leave = "", 0, 0, "" // the next request is for its own robots.txt
 	o.failure, o.status, o.detail = l.failure, l.status, l.detail
 	o.set(l.state)
 	switch {

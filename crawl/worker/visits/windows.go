@@ -56,9 +56,6 @@ func (ws *windows) unpop(h *host, it *reports.Item) {
 	ws.frontier.Unget(h.Host, *it)
 }
 
-// forget drops the window of a host.
-func (ws *windows) forget(h *host) { ws.weigh(h, -int(h.window)) }
-
 func (ws *windows) full() bool { return ws.most > 0 && ws.bytes >= ws.most }
 
 func (ws *windows) weigh(h *host, bytes int) {

@@ -212,10 +212,6 @@ func (p *point) add(q *point) {
 	p.Cap += q.Cap
 }
 
-func (p *point) scale(f float64) {
-	p.Pages, p.Duplicates, p.Sites, p.Peers, p.Queue, p.Cap = f*p.Pages, f*p.Duplicates, f*p.Sites, f*p.Peers, f*p.Queue, f*p.Cap
-}
-
 // history stores the means of the gauges in the latest time slots. It takes time as an argument and
 // is not safe for concurrent use.
 type history struct {
@@ -277,7 +273,7 @@ func (h *history) means(now time.Time) []point {
 		if s := h.slot(index); index > h.head-slotCount && index <= h.head && s.n > 0 {
 			sum, f = s.sum, 1/s.n
 		}
-		sum.scale(f)
+		sum.Pages, sum.Duplicates, sum.Sites, sum.Peers, sum.Queue, sum.Cap = f*sum.Pages, f*sum.Duplicates, f*sum.Sites, f*sum.Peers, f*sum.Queue, f*sum.Cap
 		out[i] = sum
 	}
 	return out

@@ -111,13 +111,6 @@ func (g *guard) redeem(text string, now time.Time) bool {
 	return false
 }
 
-// admit sets the login cookie.
-func (g *guard) admit(w http.ResponseWriter) {
-	http.SetCookie(w, &http.Cookie{
-		Name: g.cookie, Value: g.session, Path: "/", MaxAge: int(loginTime.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode,
-	})
-}
-
 // knows reports whether a request is from a logged-in browser.
 func (g *guard) knows(r *http.Request) bool {
 	c, err := r.Cookie(g.cookie)

@@ -209,7 +209,7 @@ func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this link was used or has expired; run `apoidea dashboard` for a new one", http.StatusForbidden)
 		return
 	}
-	s.guard.admit(w)
+	http.SetCookie(w, &http.Cookie{Name: s.guard.cookie, Value: s.guard.session, Path: "/", MaxAge: int(loginTime.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode})
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 

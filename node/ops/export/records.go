@@ -65,16 +65,12 @@ func (e *exporter) records(ctx context.Context, s *source, k keeper) error {
 	}
 }
 
-// from returns a file as a source from an offset.
-func (e *exporter) from(ctx context.Context, s *source) warc.Source {
-	return func(offset int64) (io.ReadCloser, error) { return open(ctx, e.src, s.peer, s.file.Name, offset), nil }
-}
-
 // passDamage skips the unreadable record at an offset and reports what is lost; more is false at
 // the end of the file.
 func (e *exporter) passDamage(ctx context.Context, s *source, bad int64, cause error) (more bool, err error) {
 	lines, known := e.indexLines(ctx, s)
-	next, err := warc.Resume(e.from(ctx, s), s.file.Name, bad+1, known)
+	from := func(offset int64) (io.ReadCloser, error) { return open(ctx, e.src, s.peer, s.file.Name, offset), nil }
+	next, err := warc.Resume(from, s.file.Name, bad+1, known)
 	more = err == nil
 	switch {
 	case more:

@@ -27,18 +27,6 @@ type Metrics struct {
 	events   *prometheus.CounterVec
 }
 
-// The buckets, in seconds: from a millisecond on the same machine to the total timeout of a fetch,
-// one minute.
-func fetchBuckets() []float64 {
-	return []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
-}
-
-func lookupBuckets() []float64 {
-	return []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}
-}
-
-func hopBuckets() []float64 { return []float64{0, 1, 2, 3, 4, 6, 8, 12, 20} }
-
 // New returns a Metrics with its own registry, which includes the Go and process collectors.
 func New() *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
@@ -49,9 +37,10 @@ func New() *Metrics {
 	opts := func(name string, buckets []float64) prometheus.HistogramOpts {
 		return prometheus.HistogramOpts{Name: namespace + name, Help: rows[name].help, Buckets: buckets}
 	}
-	m.fetch = prometheus.NewHistogramVec(opts(nameFetch, fetchBuckets()), rows[nameFetch].labels)
-	m.lookup = prometheus.NewHistogram(opts(nameLookup, lookupBuckets()))
-	m.hops = prometheus.NewHistogram(opts(nameHops, hopBuckets()))
+	// Buckets in seconds: from a millisecond on the same machine to the total timeout of a fetch.
+	m.fetch = prometheus.NewHistogramVec(opts(nameFetch, []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}), rows[nameFetch].labels)
+	m.lookup = prometheus.NewHistogram(opts(nameLookup, []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}))
+	m.hops = prometheus.NewHistogram(opts(nameHops, []float64{0, 1, 2, 3, 4, 6, 8, 12, 20}))
 	m.events = prometheus.NewCounterVec(prometheus.CounterOpts{Name: namespace + nameEvents, Help: rows[nameEvents].help}, rows[nameEvents].labels)
 	for _, result := range []string{resultAnswered, resultFailed} {
 		m.fetch.WithLabelValues(result) // present from the start, so that rates begin at zero

@@ -175,11 +175,8 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// states returns the states that status reports.
-func states() []string { return []string{"joining", "crawling", "idle", "paused", "leaving"} }
-
 func readState(r *Reading, put put) {
-	for _, s := range states() {
+	for _, s := range []string{"joining", "crawling", "idle", "paused", "leaving"} {
 		put(truth(r.State == s), s)
 	}
 }

@@ -101,7 +101,7 @@ func (z *zone) answer(req *dns.Msg, most int) *dns.Msg {
 	z.fill(m, q, name, most)
 	if len(m.Answer) == 0 {
 		m.Ns = []dns.RR{dns.Copy(z.soa)}
-		if !z.exists(name) {
+		if !slices.ContainsFunc(z.nodes, func(node string) bool { return dns.IsSubDomain(name, node) }) { // empty non-terminals exist
 			m.Rcode = dns.RcodeNameError
 		}
 	}
@@ -115,11 +115,6 @@ func size(req *dns.Msg) int {
 		return min(max(int(opt.UDPSize()), dns.MinMsgSize), mostUDP)
 	}
 	return dns.MinMsgSize
-}
-
-// exists reports whether a name exists, including empty non-terminals.
-func (z *zone) exists(name string) bool {
-	return slices.ContainsFunc(z.nodes, func(node string) bool { return dns.IsSubDomain(name, node) })
 }
 
 // fill adds the matching records to a response.

@@ -181,7 +181,7 @@ func (w *Owners) NextClaim(ctx context.Context, behind string) (c owner.Claim, o
 func (w *Owners) Taken() map[string]uint64 { return w.taken.report() }
 
 // RecordsCame counts an arrival or departure of hosts.
-func (w *Owners) RecordsCame() { w.Post(func(*owner.Owner) { w.taken.hosts() }) }
+func (w *Owners) RecordsCame() { w.Post(func(*owner.Owner) { w.taken[job.ID{}]++ }) }
 
 // ExpectedLoss returns the expected share of URLs lost to false positives of the paper's filters.
 func (w *Owners) ExpectedLoss(ctx context.Context) (loss float64, err error) {
@@ -320,9 +320,6 @@ func (t taken) reports(v *owner.Visit) {
 		t[id] += n
 	}
 }
-
-// hosts counts an arrival or departure of hosts.
-func (t taken) hosts() { t[job.ID{}]++ }
 
 // report returns the counts in their wire form.
 func (t taken) report() map[string]uint64 {

@@ -197,7 +197,11 @@ func (s *hostSearch) delegated(ctx context.Context, v *placement.View) bool {
 		able := func(c placement.Candidate) bool { return c.Peer == record.Worker }
 		return record != nil && record.Worker != "" && slices.ContainsFunc(v.Able(), able) && !s.slow(record)
 	}
-	s.learnSite(ctx, s.at.Subnet, good)
+	// While the cached record is not good, the ring is asked each time: another owner may just have
+	// found a worker.
+	s.knowing.learnUnless(ctx, []ipmicra.Key{{Kind: ipmicra.KindSubnet, Prefix: s.at.Subnet}}, func(c cached) bool {
+		return time.Since(c.when) < delegatedAge && good(c.subnet)
+	})
 	record, _ := s.Subnet(s.at.Subnet)
 	s.deaf = good(record) || v.Tiny
 	return s.deaf

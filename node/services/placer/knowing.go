@@ -87,24 +87,11 @@ func (k *knowing) step(ctx context.Context, try func() (ipmicra.Step, []ipmicra.
 		if len(need) == 0 {
 			return step
 		}
-		k.learn(ctx, need)
+		k.learnUnless(ctx, need, func(c cached) bool { return time.Since(c.when) < recordAge })
 	}
 	k.deaf = true
 	step, _ := try()
 	return step
-}
-
-// learnSite loads the record of a site's subnet. While the cached one is not good, the ring is
-// asked each time: another owner may just have found a worker.
-func (k *knowing) learnSite(ctx context.Context, p netip.Prefix, good func(*ipmicra.Subnet) bool) {
-	k.learnUnless(ctx, []ipmicra.Key{{Kind: ipmicra.KindSubnet, Prefix: p}}, func(c cached) bool {
-		return time.Since(c.when) < delegatedAge && good(c.subnet)
-	})
-}
-
-// learn loads records from memory or the ring; others count as absent.
-func (k *knowing) learn(ctx context.Context, keys []ipmicra.Key) {
-	k.learnUnless(ctx, keys, func(c cached) bool { return time.Since(c.when) < recordAge })
 }
 
 func (k *knowing) learnUnless(ctx context.Context, keys []ipmicra.Key, fresh func(cached) bool) {

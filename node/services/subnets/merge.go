@@ -22,13 +22,6 @@ type merge struct {
 // merging is a record before the merge, nil if there was none, and after it.
 type merging[T any] struct{ old, now *T }
 
-func newMerge(s *Store) *merge {
-	return &merge{
-		store: s, sets: make(map[string][]byte),
-		subnets: make(map[ipmicra.Key]*merging[ipmicra.Subnet]), indexes: make(map[ipmicra.Key]*merging[ipmicra.Index]),
-	}
-}
-
 func (m *merge) subnet(record *ipmicra.Subnet) error {
 	k := record.Key()
 	at := m.subnets[k]

@@ -104,7 +104,7 @@ func (s *Store) merge(now time.Time, c ipmicra.Changes, most int) (wait func() e
 	if err := c.Check(now); err != nil {
 		return kv.OnDisk, err
 	}
-	m := newMerge(s)
+	m := &merge{store: s, sets: make(map[string][]byte), subnets: make(map[ipmicra.Key]*merging[ipmicra.Subnet]), indexes: make(map[ipmicra.Key]*merging[ipmicra.Index])}
 	for _, record := range c.Subnets {
 		if err := m.subnet(record); err != nil {
 			return kv.OnDisk, err

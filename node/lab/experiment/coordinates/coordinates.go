@@ -108,7 +108,7 @@ func estimateSet(ctx context.Context, net *internet.Internet, seed uint64, scale
 		}
 	}
 	begun := run.clock.Now()
-	for !out.done() && run.clock.Now().Sub(begun) < coordLongest {
+	for slices.ContainsFunc(out.run.cycles, func(c *cycle) bool { return !c.done() }) && run.clock.Now().Sub(begun) < coordLongest {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -119,11 +119,6 @@ func estimateSet(ctx context.Context, net *internet.Internet, seed uint64, scale
 	}
 	out.collect()
 	return out, nil
-}
-
-// done reports whether every cycle has assigned its batch and sent it.
-func (o *coordOutcome) done() bool {
-	return !slices.ContainsFunc(o.run.cycles, func(c *cycle) bool { return !c.done() })
 }
 
 // collect reads the figures of the cycles.

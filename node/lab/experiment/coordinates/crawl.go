@@ -241,7 +241,10 @@ func (c *coordCrawl) download(i, host int, r *request, from source) {
 			c.failed++
 		default:
 			c.bytes += bytes
-			c.links(host)
+			c.find(host, int(crawlOwnLinks*c.rnd.ExpFloat64()+0.5))
+			for range crawlFarLinks {
+				c.find(c.rnd.IntN(len(c.hosts)), 1)
+			}
 		}
 		switch from {
 		case assigned:
@@ -251,14 +254,6 @@ func (c *coordCrawl) download(i, host int, r *request, from source) {
 		}
 		c.fetch(i)
 	})
-}
-
-// links returns the links of a page.
-func (c *coordCrawl) links(host int) {
-	c.find(host, int(crawlOwnLinks*c.rnd.ExpFloat64()+0.5))
-	for range crawlFarLinks {
-		c.find(c.rnd.IntN(len(c.hosts)), 1)
-	}
 }
 
 func (c *coordCrawl) note() {

@@ -370,11 +370,6 @@ type estimatorConfig struct {
 	most int
 }
 
-// paperEstimator sends, each 10 s, sets that are older than 5 s.
-func paperEstimator() estimatorConfig {
-	return estimatorConfig{every: 10 * time.Second, age: 5 * time.Second, most: 500}
-}
-
 // estimator collects the downloads that a peer makes for others (3.4, step 6). The URLs themselves
 // wait in its ordinary [queue].
 type estimator struct {

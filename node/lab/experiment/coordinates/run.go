@@ -57,7 +57,7 @@ type coordSetup struct {
 func paperSetup(theta float64) coordSetup {
 	s := coordSetup{
 		gossip: coordinates.DefaultGossipConfig(), servers: coordinates.DefaultServersConfig(), cycle: paperCycle(theta),
-		estimator: paperEstimator(),
+		estimator: estimatorConfig{every: 10 * time.Second, age: 5 * time.Second, most: 500},
 	}
 	s.servers.Filter = coordinates.LoadFilter
 	s.servers.HalfLife, s.servers.ReuseError = 0, 0 // the paper's coordinates live as long as the batch

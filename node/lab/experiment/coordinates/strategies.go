@@ -156,7 +156,10 @@ func (row *coordRow) place(o *trial.Options, set int, first *coordOutcome, strat
 		now := begun.Add(time.Duration(s) * time.Second)
 		if observer, ok := strategy.(placement.Observer); ok {
 			for k := range placed[:s] {
-				placed[k].report(rnd, w, observer, now, k)
+				if p := &placed[k]; now.After(p.at) && p.pages < coordPages {
+					p.pages++
+					observe(rnd, w, observer, p.view, now, p.peer, k)
+				}
 			}
 		}
 		placed[s] = row.placeOne(rnd, first, strategy, now, s)
@@ -171,14 +174,6 @@ type coordPlaced struct {
 	peer  int
 	at    time.Time
 	pages int
-}
-
-// report fetches the page of a second, if there is one.
-func (p *coordPlaced) report(rnd *rand.Rand, w *coordWorld, strategy placement.Observer, now time.Time, s int) {
-	if now.After(p.at) && p.pages < coordPages {
-		p.pages++
-		observe(rnd, w, strategy, p.view, now, p.peer, s)
-	}
 }
 
 // probing is how long a round of probes takes, estimating how long a page of an estimator.

@@ -388,6 +388,7 @@ func (h *hostRun) excessMS() float64 { return h.excess().Seconds() * 1000 }
 // Metrics of all sites, training included.
 func (r *placementRun) optimal() float64    { return over(r.hosts, (*hostRun).optimal) }
 func (r *placementRun) probesEach() float64 { return over(r.hosts, (*hostRun).asked) }
+
 func (r *placementRun) excessEach() float64 { return over(r.hosts, (*hostRun).excessMS) }
 
 // quantile returns a quantile of download times, which it sorts, in ms; NaN of none.
