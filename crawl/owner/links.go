@@ -62,8 +62,8 @@ func (d *Delivery) take(from, to int) {
 	var lastHost string
 	var lastState hosts.Answer
 	for i := from; i < to; i++ {
-		a := links.Arrival{Js: jobs[column32(m.GetJob(), i)]}
-		a.Depth, a.Hops, a.Kind = column32(m.GetDepth(), i), column8(m.GetHops(), i), link.Kind(column8(m.GetKind(), i))
+		a := links.Arrival{Js: jobs[column(m.GetJob(), i)]}
+		a.Depth, a.Hops, a.Kind = column(m.GetDepth(), i), column(m.GetHops(), i), link.Kind(column(m.GetKind(), i))
 		if a.Js == nil {
 			reply.Busy = append(reply.Busy, uint32(i))
 			continue
@@ -95,14 +95,8 @@ func (d *Delivery) take(from, to int) {
 	o.intake.Admit(list)
 }
 
-func column32(c []uint32, i int) uint32 {
-	if len(c) == 0 {
-		return 0
-	}
-	return c[i]
-}
-
-func column8(c []byte, i int) byte {
+// column returns an element of a column; an empty one has zeros.
+func column[E byte | uint32](c []E, i int) E {
 	if len(c) == 0 {
 		return 0
 	}

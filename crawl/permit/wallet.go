@@ -1,6 +1,9 @@
 package permit
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 const (
 	// askAhead is the share of the last grant below which more permits are requested.
@@ -198,7 +201,7 @@ func (w *Wallet) Granted(now time.Time, k Key, n int, holds time.Duration) {
 	s.asked, s.fallback, s.next = time.Time{}, false, time.Time{}
 	n = min(max(n, 0), MaxWant)
 	if n == 0 {
-		s.next = later(end, now.Add(askAgain/2))
+		s.next = slices.MaxFunc([]time.Time{end, now.Add(askAgain / 2)}, time.Time.Compare)
 		return
 	}
 	if k.Domain != "" { // a time slice, limited by the delay instead
@@ -219,11 +222,4 @@ func (w *Wallet) Failed(now time.Time, k Key) {
 	if !s.fallback {
 		s.fallback, s.then = true, now
 	}
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

@@ -70,7 +70,7 @@ type Geo struct {
 // Next implements Strategy.
 func (g *Geo) Next(v *View) Choice {
 	able := v.Able()
-	stays := func(why string) Choice { return Choice{Worker: keeper(able), Why: why + ": the owner keeps the host"} }
+	stays := func(why string) Choice { return Choice{Worker: Keeper(able), Why: why + ": the owner keeps the host"} }
 	if g.Locator == nil {
 		return stays("no database of positions")
 	}
@@ -122,7 +122,7 @@ type Owner struct{}
 
 // Next implements Strategy.
 func (Owner) Next(v *View) Choice {
-	return Choice{Worker: keeper(v.Able()), Why: "hosts stay with their owners"}
+	return Choice{Worker: Keeper(v.Able()), Why: "hosts stay with their owners"}
 }
 
 // Random assigns each host to a candidate by rendezvous hashing, so that all peers choose the same:
@@ -180,7 +180,7 @@ func (Worst) Next(v *View) Choice {
 		}
 	}
 	if worker == "" {
-		return Choice{Worker: keeper(able), Why: "no candidate reached the site: the owner keeps the host"}
+		return Choice{Worker: Keeper(able), Why: "no candidate reached the site: the owner keeps the host"}
 	}
 	return Choice{Worker: worker, Why: fmt.Sprintf("%v to the site, the largest", largest)}
 }

@@ -198,9 +198,9 @@ func (v *View) Able() []Candidate {
 	return able
 }
 
-// keeper returns the default worker of a host: the owner, or else the first of those to choose
+// Keeper returns the default worker of a host: the owner, or else the first of those to choose
 // from; "" if there is none.
-func keeper(able []Candidate) string {
+func Keeper(able []Candidate) string {
 	for _, c := range able {
 		if c.Self {
 			return c.Peer
@@ -243,7 +243,7 @@ func (RTT) Next(v *View) Choice {
 		if v.Known != "" && slices.ContainsFunc(able, func(c Candidate) bool { return c.Peer == v.Known }) {
 			return Choice{Worker: v.Known, Unsure: true, Why: "few URLs: the known worker of the address range"}
 		}
-		return Choice{Worker: keeper(able), Unsure: true, Why: "few URLs: not worth probing, the owner keeps the host"}
+		return Choice{Worker: Keeper(able), Unsure: true, Why: "few URLs: not worth probing, the owner keeps the host"}
 	}
 	if probe := v.unmeasured(able); len(probe) > 0 && len(able) > 1 {
 		return Choice{Probe: probe}
@@ -266,7 +266,7 @@ func (v *View) nearest(able []Candidate) Choice {
 		}
 	}
 	if best < 0 {
-		return Choice{Worker: keeper(able), Why: "no candidate reached the site: the owner keeps the host"}
+		return Choice{Worker: Keeper(able), Why: "no candidate reached the site: the owner keeps the host"}
 	}
 	limit := best + tieFloor
 	var winner *Candidate

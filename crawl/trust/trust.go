@@ -12,9 +12,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"math"
 	"math/bits"
 
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // First is the number of pages of a new worker, or of one that has lost a check, that are checked.
@@ -80,20 +82,17 @@ func (w *Worker) Encode() []byte {
 
 // Decode reads the result of Encode; fields that are missing at its end are zero.
 func Decode(b []byte) (*Worker, error) {
-	if len(b) == 0 || b[0] != format {
+	f, w := kv.Fields{Rest: b}, new(Worker)
+	if f.Byte() != format {
 		return nil, ErrFormat
 	}
-	w := new(Worker)
-	b = b[1:]
 	for _, v := range w.fields() {
-		if len(b) == 0 {
-			break
+		if len(f.Rest) > 0 {
+			*v = f.Uint(math.MaxUint64)
 		}
-		n := 0
-		if *v, n = binary.Uvarint(b); n <= 0 {
-			return nil, ErrFormat
-		}
-		b = b[n:]
+	}
+	if f.Bad {
+		return nil, ErrFormat
 	}
 	return w, nil
 }
@@ -192,14 +191,4 @@ func (c *Check) Add(o Opinion) (r Result, loser string) {
 	default:
 		return Unclear, ""
 	}
-}
-
-// Involves reports whether a worker has given an opinion.
-func (c *Check) Involves(worker string) bool {
-	for i := range c.Opinions {
-		if c.Opinions[i].Worker == worker {
-			return true
-		}
-	}
-	return false
 }

@@ -310,7 +310,7 @@ func (m *Job) Validate() error {
 			return fmt.Errorf("job: account: peer of %d bytes", len(a.GetPeer()))
 		}
 	}
-	if err := stateSignature(m.GetStateSignature()); err != nil {
+	if err := signature(m.GetStateSignature()); err != nil {
 		return fmt.Errorf("job: %w", err)
 	}
 	return m.GetSpec().Validate()
@@ -331,18 +331,11 @@ func (m *JobRequest) Validate() error {
 			return fmt.Errorf("job request: host of %d bytes", len(host))
 		}
 	}
-	if err := stateSignature(m.GetStateSignature()); err != nil {
+	if err := signature(m.GetStateSignature()); err != nil {
 		return fmt.Errorf("job request: %w", err)
 	}
 	if m.GetPost() != nil {
 		return m.GetPost().Validate()
-	}
-	return nil
-}
-
-func stateSignature(sig []byte) error {
-	if len(sig) > MaxSignature {
-		return fmt.Errorf("signature of %d bytes, at most %d", len(sig), MaxSignature)
 	}
 	return nil
 }
@@ -353,7 +346,7 @@ func (m *JobReply) Validate() error {
 		if len(s.GetId()) != JobIDSize {
 			return fmt.Errorf("job reply: ID of %d bytes", len(s.GetId()))
 		}
-		if err := stateSignature(s.GetStateSignature()); err != nil {
+		if err := signature(s.GetStateSignature()); err != nil {
 			return fmt.Errorf("job reply: %w", err)
 		}
 	}

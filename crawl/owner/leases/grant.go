@@ -161,7 +161,7 @@ func (gr *Granter) fill(h *hosts.Host, n int, g *wire.Grant) int {
 func (gr *Granter) fillChecks(h *hosts.Host, n int, g *wire.Grant) {
 	f := filler{Granter: gr, h: h, g: g, room: n, column: -1}
 	for _, c := range slices.Clone(h.Checks) {
-		if c.Out || c.Involves(h.Lease.Session.Peer) || f.full() {
+		if c.Out || slices.Contains(c.Involved(), h.Lease.Session.Peer) || f.full() {
 			continue
 		}
 		had, ok := c.Job.Entry(c.Hash)

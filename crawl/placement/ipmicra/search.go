@@ -90,7 +90,7 @@ func (m *Machine) Next(v *placement.View, k Knowledge) Step {
 		s.believe(before)
 		if _, ok := s.able[before.Worker]; ok {
 			step := Step{Worker: before.Worker, Why: fmt.Sprintf("worker of %v, the site's subnet in the previous ranges", before.Prefix)}
-			step.Changes = m.delegate(k, at, step.Worker, keeper(v.Candidates), v.Now)
+			step.Changes = m.delegate(k, at, step.Worker, placement.Keeper(v.Candidates), v.Now)
 			probes := maps.Clone(before.Probes)
 			maps.DeleteFunc(probes, func(_ string, p Probe) bool { return p.At.Before(before.Since) })
 			step.Changes.add(Changes{Subnets: []*Subnet{{Prefix: at.Subnet, Probes: probes}}})
@@ -107,7 +107,7 @@ func (m *Machine) Next(v *placement.View, k Knowledge) Step {
 	case step.Local:
 		step.Changes = s.probes()
 	default:
-		step.Changes = m.delegate(k, at, step.Worker, keeper(v.Candidates), v.Now)
+		step.Changes = m.delegate(k, at, step.Worker, placement.Keeper(v.Candidates), v.Now)
 		step.Changes.add(s.probes())
 	}
 	return step
@@ -131,20 +131,7 @@ func (s *search) unprobed() Step {
 	if _, ok := s.able[s.v.Known]; ok {
 		return Step{Worker: s.v.Known, Local: true, Unsure: true, Why: "few URLs: the known worker of the address range"}
 	}
-	return Step{Worker: keeper(s.v.Able()), Local: true, Unsure: true, Why: "few URLs: not worth probing, the owner keeps the host"}
-}
-
-// keeper returns the owner among the candidates, or the first of them.
-func keeper(candidates []placement.Candidate) string {
-	for _, c := range candidates {
-		if c.Self {
-			return c.Peer
-		}
-	}
-	if len(candidates) > 0 {
-		return candidates[0].Peer
-	}
-	return ""
+	return Step{Worker: placement.Keeper(s.v.Able()), Local: true, Unsure: true, Why: "few URLs: not worth probing, the owner keeps the host"}
 }
 
 // search is one call of Next.
@@ -388,7 +375,7 @@ func (s *search) rest(seed []byte) Step {
 		}
 	}
 	if best == "" {
-		return Step{Worker: keeper(s.v.Able()), Local: true, Why: "no candidate reached the site: the owner keeps the host"}
+		return Step{Worker: placement.Keeper(s.v.Able()), Local: true, Why: "no candidate reached the site: the owner keeps the host"}
 	}
 	return Step{Worker: best, Why: fmt.Sprintf("%v to the site, the smallest; none is below %v", least, s.Threshold)}
 }

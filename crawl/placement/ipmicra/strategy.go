@@ -52,7 +52,7 @@ func (s *Strategy) Next(v *placement.View) placement.Choice {
 	}
 	view := *v
 	at, located := s.machine.Tree.Locate(v.Site)
-	owner := keeper(v.Candidates)
+	owner := placement.Keeper(v.Candidates)
 	if view.Known == "" && located {
 		view.Known, _ = s.own.Get(choice{owner, at.Subnet})
 	}

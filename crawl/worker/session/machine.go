@@ -326,16 +326,9 @@ func (m *Machine) Changed(now time.Time, l *Lease) {
 		}
 		return
 	case l.more && !l.giveBack && !l.asked && left <= m.appetite.low(l):
-		s.kick(latest(now, l.askAgain))
+		s.kick(slices.MaxFunc([]time.Time{now, l.askAgain}, time.Time.Compare))
 	}
 	l.dryAt = time.Time{}
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // dry reports whether the host has no work, here or in transit to the owner.

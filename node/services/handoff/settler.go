@@ -1,6 +1,8 @@
 package handoff
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -114,7 +116,7 @@ func (s *Settler) Tick(now time.Time) (asks []Ask, changed bool, next time.Time)
 		open = true
 		s.missed[id] = !s.ring.Departs(id)
 		at := s.next[id]
-		if s.isAsking(id) {
+		if slices.Contains(slices.Collect(maps.Values(s.asking)), id) {
 			continue
 		}
 		if now.Before(at) {
@@ -159,15 +161,6 @@ func earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-func (s *Settler) isAsking(id peer.ID) bool {
-	for _, other := range s.asking {
-		if other == id {
-			return true
-		}
-	}
-	return false
 }
 
 func (s *Settler) settle(arc ring.Arc) {

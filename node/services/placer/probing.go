@@ -138,7 +138,7 @@ func (a *asking) request(ctx context.Context, id string) placement.Measurement {
 	if a.refused != "" {
 		return placement.Measurement{Err: a.refused}
 	}
-	if latest(a.deps.Now(), a.next).Add(probeTimeout).After(a.place.RequestsUntil) {
+	if slices.MaxFunc([]time.Time{a.deps.Now(), a.next}, time.Time.Compare).Add(probeTimeout).After(a.place.RequestsUntil) {
 		return placement.Measurement{Err: "not measured: no time left for measuring requests"}
 	}
 	if err := loop.Sleep(ctx, a.next.Sub(a.deps.Now())); err != nil {
@@ -151,13 +151,6 @@ func (a *asking) request(ctx context.Context, id string) placement.Measurement {
 		a.refused = m.Err
 	}
 	return m
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // ask requests a measurement from one peer; errors are in the result.

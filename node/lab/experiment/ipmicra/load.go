@@ -204,9 +204,9 @@ func (c *ipmicraScene) relieve(row *collected, s *ipmicra.Strategy, pages []floa
 				now := c.mean(sites[m.Prefix], to)
 				loss := now - c.mean(sites[m.Prefix], from)
 				moves++
-				optimal += count(now-best <= worlds.Within.Seconds()*1000)
-				little += count(loss < lostLittle)
-				measured += count(known)
+				optimal += report.Truth(now-best <= worlds.Within.Seconds()*1000)
+				little += report.Truth(loss < lostLittle)
+				measured += report.Truth(known)
 				lost, lostBest, moved = lost+loss, lostBest+loss-now+best, moved+m.Load
 				held[from] -= m.Load
 				held[to] += m.Load
@@ -223,13 +223,6 @@ func (c *ipmicraScene) relieve(row *collected, s *ipmicra.Strategy, pages []floa
 	row.add("moved_pages", 100*moved/total)
 	row.add("left_over", 100*excess/total)
 	row.add("overloaded", float64(over))
-}
-
-func count(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
 }
 
 // mean round trip between a crawler and sites, in ms.

@@ -368,20 +368,13 @@ func over(sites []hostRun, of func(*hostRun) float64) float64 {
 	return sum / float64(len(sites))
 }
 
-func truth(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
-}
-
 func (h *hostRun) excess() time.Duration {
 	_, least := h.site.nearest(h.candidates)
 	return h.site.rtt[h.assigned] - least
 }
 
 // Metrics of one site.
-func (h *hostRun) optimal() float64  { return truth(h.excess() <= worlds.Within) }
+func (h *hostRun) optimal() float64  { return report.Truth(h.excess() <= worlds.Within) }
 func (h *hostRun) asked() float64    { return float64(h.probes) }
 func (h *hostRun) excessMS() float64 { return h.excess().Seconds() * 1000 }
 
@@ -468,7 +461,7 @@ func heldBack(w *placementWorld, row *placementRow) (optimal, probes float64, er
 		}
 		if n >= len(train) {
 			_, least := s.nearest(of)
-			optimal += truth(s.rtt[worker]-least <= worlds.Within) / float64(len(judge))
+			optimal += report.Truth(s.rtt[worker]-least <= worlds.Within) / float64(len(judge))
 			probes += float64(asked) / float64(len(judge))
 		}
 	}

@@ -86,3 +86,11 @@ func Percentiles(label string, last int, at func(percent int) float64) Line {
 	}
 	return l
 }
+
+// Truth returns 1 for true, to count.
+func Truth(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
