@@ -114,7 +114,9 @@ func (c *Content) Claim(now time.Time, key Key, by Claimant) (Reply, error) {
 	if ok {
 		return Reply{Verdict: Known, Record: record}, nil
 	}
-	c.expire(now)
+	for e := c.order.Front(); e != nil && !now.Before(e.Value.(*claim).until); e = c.order.Front() {
+		c.forget(e)
+	}
 	if e, ok := c.claims[key]; ok {
 		held := e.Value.(*claim)
 		if held.by != by {
@@ -213,12 +215,6 @@ func (c *Content) ConfirmAll(batch []Confirmation) (wait func() error, err error
 	}
 	wait, failed := m.write()
 	return wait, errors.Join(err, failed)
-}
-
-func (c *Content) expire(now time.Time) {
-	for e := c.order.Front(); e != nil && !now.Before(e.Value.(*claim).until); e = c.order.Front() {
-		c.forget(e)
-	}
 }
 
 func (c *Content) forget(e *list.Element) {

@@ -189,13 +189,6 @@ func (h *neighborhood) changed(now time.Time) {
 	h.emit(LeavesChanged{})
 }
 
-// silence forgets the announcements of the neighbors.
-func (h *neighborhood) silence() {
-	for _, n := range h.peers {
-		n.last = nil
-	}
-}
-
 // lists returns this peer and its lists in wire form, cached until one changes.
 func (h *neighborhood) lists() *wire.Neighbours {
 	if h.encoded == nil {

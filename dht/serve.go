@@ -180,7 +180,9 @@ func (v *serving) rejoin(now time.Time, memory *Memory) {
 	}
 	v.setState(Joining)
 	v.serve(false, ring.Arc{})
-	v.neighborhood.silence()
+	for _, n := range v.neighborhood.peers {
+		n.last = nil
+	}
 	v.firstContact = now
 }
 
@@ -194,13 +196,6 @@ func (v *serving) join() {
 func (v *serving) forget() {
 	clear(v.fences)
 	v.memory, v.founder = nil, false
-}
-
-// met records that a ring peer sent a message.
-func (v *serving) met(now time.Time) {
-	if v.firstContact.IsZero() {
-		v.firstContact = now
-	}
 }
 
 // fence returns when the last fence expires: our own, and while joining those of the peers after

@@ -220,7 +220,9 @@ func (l *listener) receive(now time.Time, announced *wire.Neighbours, fresh bool
 	if l.resting.rests(now, p.ID) {
 		return // it announces itself again when that expires, if it is back
 	}
-	l.serving.met(now)
+	if l.serving.firstContact.IsZero() {
+		l.serving.firstContact = now
+	}
 	l.dead.drop(p)
 	delete(l.serving.fences, p.ID)
 	l.neighborhood.insert(now, p)

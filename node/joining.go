@@ -11,7 +11,6 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
-	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/calls"
@@ -73,19 +72,14 @@ func (r *ringServices) walkFrom() peer.ID {
 }
 
 // known returns the members that this peer knows, clockwise from it.
-func (r *ringServices) known() (ids []peer.ID) {
-	for _, p := range r.dht.Members() {
-		ids = append(ids, p.ID)
-	}
-	return ids
-}
+func (r *ringServices) known() []peer.ID { return member.IDs(r.dht.Members()) }
 
 // leavesChanged marks the stored neighborhood as outdated, and protects the connections to it. It
 // does not block.
 func (r *ringServices) leavesChanged() {
 	preds, succs := r.dht.Leaves()
-	neighbours, others := idsOf(r.dht.Attachments()), idsOf(r.dht.Attached())
-	for _, id := range idsOf(succs, preds) {
+	neighbours, others := member.IDs(r.dht.Attachments()), member.IDs(r.dht.Attached())
+	for _, id := range member.IDs(succs, preds) {
 		if _, proven := r.dht.Leaf(id); proven {
 			neighbours = append(neighbours, id)
 		} else {
@@ -99,18 +93,9 @@ func (r *ringServices) leavesChanged() {
 // neighbors returns the leaf set, and the size of the ring in peers.
 func (r *ringServices) neighbors() (ids []peer.ID, size int) {
 	preds, succs := r.dht.Leaves()
-	ids = idsOf(succs, preds)
+	ids = member.IDs(succs, preds)
 	slices.Sort(ids)
-	return slices.Compact(ids), r.dht.Size()
-}
-
-func idsOf(lists ...[]dht.Peer) (ids []peer.ID) {
-	for _, list := range lists {
-		for _, p := range list {
-			ids = append(ids, p.ID)
-		}
-	}
-	return ids
+	return ids, r.dht.Size()
 }
 
 // newRingRoom creates host and ring with the services of register, and listens; nothing runs yet.
@@ -200,14 +185,19 @@ func (r *ringServices) entries() error {
 	return err
 }
 
+// temporary returns a network under a temporary identity; the caller closes it.
+func (r *ringServices) temporary() (*p2p.Net, error) {
+	key, err := member.GenerateIdentity(1, nil)
+	if err != nil {
+		return nil, err
+	}
+	return p2p.New(r.netConfig(key), r.log)
+}
+
 // scout returns a connection to the ring under a temporary identity, and the entry peers that it
 // found. The caller closes it.
 func (r *ringServices) scout(ctx context.Context) (*p2p.Net, []dht.Peer, error) {
-	key, err := member.GenerateIdentity(1, func([]peer.ID) int { return 0 })
-	if err != nil {
-		return nil, nil, err
-	}
-	scout, err := p2p.New(r.netConfig(key), r.log)
+	scout, err := r.temporary()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -493,16 +483,10 @@ func (r *ringServices) remembered() []string {
 	var out []string
 	seen := make(map[peer.ID]bool)
 	preds, succs := r.dht.Leaves()
-	for _, p := range append(succs, preds...) {
-		if seen[p.ID] {
-			continue
-		}
+	for _, p := range member.Distinct(succs, preds) {
 		seen[p.ID] = true
-		for _, raw := range p.Addrs {
-			if a, err := ma.NewMultiaddrBytes(raw); err == nil {
-				out = append(out, fmt.Sprintf("%s/p2p/%s", a, p.ID))
-				break
-			}
+		if info := p.AddrInfo(); len(info.Addrs) > 0 {
+			out = append(out, fmt.Sprintf("%s/p2p/%s", info.Addrs[0], p.ID))
 		}
 	}
 	for _, a := range r.kad.Remembered(rememberPeers) {

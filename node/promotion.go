@@ -5,15 +5,12 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/peer"
-	ma "github.com/multiformats/go-multiaddr"
-
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/trust"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/admission"
 	"github.com/apoidea/apoidea/dht/member"
-	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/loop"
 )
 
@@ -74,34 +71,19 @@ func (r *ringServices) aloneInNetwork(p dht.Peer) bool {
 // networkOf returns the network (/24, /48) of the first public address; invalid without one.
 func networkOf(addrs []string) netip.Prefix {
 	ip := member.FirstIP(addrs)
-	if !ip.IsValid() || ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast() {
+	if ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast() {
 		return netip.Prefix{}
 	}
-	bits := 48
-	if ip.Is4() {
-		bits = 24
-	}
-	prefix, _ := ip.Prefix(bits) // of that family
-	return prefix
+	return placement.RangeOf(ip)
 }
 
 // dialable reports whether a worker can be dialed, from a temporary identity.
 func (r *ringServices) dialable(ctx context.Context, p dht.Peer) bool {
-	key, err := member.GenerateIdentity(1, nil)
-	if err != nil {
-		return false
-	}
-	scout, err := p2p.New(r.netConfig(key), r.log)
+	scout, err := r.temporary()
 	if err != nil {
 		return false
 	}
 	defer func() { _ = scout.Close() }()
-	info := peer.AddrInfo{ID: p.ID}
-	for _, raw := range p.Addrs {
-		if a, err := ma.NewMultiaddrBytes(raw); err == nil {
-			info.Addrs = append(info.Addrs, a)
-		}
-	}
-	v, _ := scout.Visit(ctx, info) // a worker answers no question about the ring
+	v, _ := scout.Visit(ctx, p.AddrInfo()) // a worker answers no question about the ring
 	return v.Address != nil
 }

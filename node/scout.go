@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/peer"
-
 	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/ops/inspect"
@@ -93,7 +91,7 @@ type Entry struct {
 // Scout contacts all entry points of a configuration and the remembered peers, under a temporary
 // identity, without listening.
 func Scout(ctx context.Context, cfg *Config, remembered []string, log *slog.Logger) ([]Entry, error) {
-	key, err := member.GenerateIdentity(1, func([]peer.ID) int { return 0 })
+	key, err := member.GenerateIdentity(1, nil)
 	if err != nil {
 		return nil, fmt.Errorf("scout: %w", err)
 	}

@@ -100,7 +100,12 @@ func (n *Node) after() {
 	s := n.sim
 	ready := n.Ready()
 	for _, e := range ready.Events {
-		s.happened(n, e)
+		if changed, ok := e.(dht.StateChanged); ok && changed.New == dht.Worker {
+			s.mixed = true
+		}
+		if s.OnEvent != nil {
+			s.OnEvent(n, e)
+		}
 	}
 	for _, c := range ready.Calls {
 		n.call(Upkeep, c.To, c.Request, c.Timeout, func(answer *wire.Message, err error) {

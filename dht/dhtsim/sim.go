@@ -281,15 +281,6 @@ func holds(q *Node, id peer.ID) bool {
 
 func (s *Sim) insert(n *Node) { s.sorted = slices.Insert(s.sorted, at(s.sorted, n.key), n) }
 
-func (s *Sim) happened(n *Node, e dht.Event) {
-	if changed, ok := e.(dht.StateChanged); ok && changed.New == dht.Worker {
-		s.mixed = true
-	}
-	if s.OnEvent != nil {
-		s.OnEvent(n, e)
-	}
-}
-
 // RandomKey draws a key.
 func (s *Sim) RandomKey() ring.Key {
 	return ring.KeyOf(binary.BigEndian.AppendUint64(nil, s.Rand.Uint64()))

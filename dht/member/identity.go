@@ -75,6 +75,17 @@ func Short(id peer.ID) string {
 	return s[max(0, len(s)-8):]
 }
 
+// AddrInfo returns the peer's ID and valid addresses.
+func (p Peer) AddrInfo() peer.AddrInfo {
+	info := peer.AddrInfo{ID: p.ID}
+	for _, raw := range p.Addrs {
+		if a, err := ma.NewMultiaddrBytes(raw); err == nil {
+			info.Addrs = append(info.Addrs, a)
+		}
+	}
+	return info
+}
+
 // FirstIP returns the IP address of the first multiaddr that has one, preferring public ones.
 func FirstIP(addrs []string) (first netip.Addr) {
 	for _, s := range addrs {

@@ -6,6 +6,8 @@
 package member
 
 import (
+	"slices"
+
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/dht/ring"
@@ -68,6 +70,26 @@ func Of(p *wire.Peer) Peer {
 	q := New(peer.ID(p.GetId()), p.GetAddrs())
 	q.Incarnation, q.Role = p.GetIncarnation(), RoleOf(p.GetRole())
 	return q
+}
+
+// Distinct returns the peers of lists in order, each once.
+func Distinct(lists ...[]Peer) (peers []Peer) {
+	seen := make(map[peer.ID]bool)
+	for _, p := range slices.Concat(lists...) {
+		if !seen[p.ID] {
+			seen[p.ID] = true
+			peers = append(peers, p)
+		}
+	}
+	return peers
+}
+
+// IDs returns the IDs of the peers of lists in order, each once.
+func IDs(lists ...[]Peer) (ids []peer.ID) {
+	for _, p := range Distinct(lists...) {
+		ids = append(ids, p.ID)
+	}
+	return ids
 }
 
 // List returns the peers in a message, in order.

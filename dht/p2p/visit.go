@@ -86,12 +86,7 @@ func (n *Net) askAround(ctx context.Context, id peer.ID, v *Visit) error {
 		if p.ID == "" || p.ID == id || p.ID == n.self || p.Role != dht.RoleMember {
 			continue
 		}
-		info := peer.AddrInfo{ID: p.ID}
-		for _, raw := range p.Addrs {
-			if a, err := ma.NewMultiaddrBytes(raw); err == nil {
-				info.Addrs = append(info.Addrs, a)
-			}
-		}
+		info := p.AddrInfo()
 		if info.Addrs = n.visitable(info.Addrs); len(info.Addrs) > 0 {
 			v.Heard = append(v.Heard, info)
 		}

@@ -111,7 +111,11 @@ func (t *JobTable) Of(id job.ID) *JobState {
 	if js == nil {
 		js = &JobState{Job: &ledger.Job{ID: id, Budget: ledger.NewBudget()}}
 		if t.Some {
-			t.comesBack(js)
+			if c, ok := t.InStore(js.ID); ok {
+				js.Load(c)
+				t.Away.Sum(&c, -1)
+			}
+			t.loadBudget(js)
 		}
 		t.ByID[id] = js
 		t.Order = append(t.Order, js)
@@ -173,15 +177,6 @@ func (t *JobTable) InStore(id job.ID) (c ondisk.Counters, ok bool) {
 		t.Buf.Fail(fmt.Errorf("owner: counters of job %s: %w", id, err))
 	}
 	return c, err == nil
-}
-
-// comesBack loads a job into memory again.
-func (t *JobTable) comesBack(js *JobState) {
-	if c, ok := t.InStore(js.ID); ok {
-		js.Load(c)
-		t.Away.Sum(&c, -1)
-	}
-	t.loadBudget(js)
 }
 
 // Evict drops unneeded jobs from memory when there are many: jobs without hosts in memory, waiting

@@ -87,7 +87,11 @@ func (ls *Leases) End(h *hosts.Host, how Ending, bar int64) {
 		delete(l.Out, hash)
 		ls.takeBack(it, how)
 	}
-	ls.keepTrap(h)
+	for _, hj := range h.Jobs { // another owner or process may continue with the trap state
+		if hj.Trap != nil && hj.Trap.Pages() >= hosts.FewPages && !hj.TrapMod {
+			ls.hosts.Learnt(h, hj)
+		}
+	}
 	ls.hosts.Touched(h)
 }
 
@@ -173,16 +177,6 @@ func (ls *Leases) TakeBackLost(h *hosts.Host, s *hosts.Session) {
 		}
 	}
 	l.Last = s.Ack
-}
-
-// keepTrap marks the host's trap state for writing at the end of a lease, since another owner
-// or process may continue.
-func (ls *Leases) keepTrap(h *hosts.Host) {
-	for _, hj := range h.Jobs {
-		if hj.Trap != nil && hj.Trap.Pages() >= hosts.FewPages && !hj.TrapMod {
-			ls.hosts.Learnt(h, hj)
-		}
-	}
 }
 
 // Returned takes back URLs that the worker did not fetch.

@@ -141,21 +141,16 @@ func (s *Subnet) Merge(other *Subnet) bool {
 		learnt = true
 	}
 	if len(s.Probes) > MaxProbes {
-		s.oldestOut()
+		// The newest remain, by a total order, so that the order of merging does not matter.
+		peers := slices.SortedFunc(maps.Keys(s.Probes), func(a, b string) int {
+			return cmp.Or(s.Probes[b].compare(s.Probes[a]), cmp.Compare(b, a))
+		})
+		for _, peer := range peers[MaxProbes:] {
+			delete(s.Probes, peer)
+		}
 		learnt = !maps.Equal(s.Probes, before)
 	}
 	return changed || learnt
-}
-
-// oldestOut retains the newest MaxProbes, by a total order, so that the order of merging does not
-// matter.
-func (s *Subnet) oldestOut() {
-	peers := slices.SortedFunc(maps.Keys(s.Probes), func(a, b string) int {
-		return cmp.Or(s.Probes[b].compare(s.Probes[a]), cmp.Compare(b, a))
-	})
-	for _, peer := range peers[MaxProbes:] {
-		delete(s.Probes, peer)
-	}
 }
 
 // Entry is a range in an index.

@@ -145,20 +145,15 @@ func (m *Machine) Unanswered(now time.Time, s *Session, t *Turn) {
 // shed drops the oldest reports for an owner that does not accept them, beyond their bounds.
 func (s *Session) shed(most int, mostBytes int64) (dropped int64) {
 	for len(s.reports) > most || s.bytes > mostBytes && len(s.reports) > 1 {
-		s.drop()
+		for more := true; more; { // a report with its remaining pieces: the page is fetched again
+			r := s.reports[0]
+			r.Lease.untold--
+			s.bytes -= int64(r.size)
+			s.reports, more = s.reports[1:], r.Piece
+		}
 		dropped++
 	}
 	return dropped
-}
-
-// drop drops the oldest report with its remaining pieces: the page is fetched again.
-func (s *Session) drop() {
-	for more := true; more; {
-		r := s.reports[0]
-		r.Lease.untold--
-		s.bytes -= int64(r.size)
-		s.reports, more = s.reports[1:], r.Piece
-	}
 }
 
 // holdBack starts a backoff for an owner, which grows with each consecutive failure.

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -80,12 +79,6 @@ func (l *Lease) prolong(until time.Duration) {
 	if !l.over {
 		l.holds.Store(int64(l.until))
 	}
-}
-
-// end ends it.
-func (l *Lease) end() {
-	l.over = true
-	l.holds.Store(math.MinInt64)
 }
 
 // Until returns when the lease ends by the lease clock, if it is not renewed.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -224,7 +225,8 @@ func (m *Machine) request(now time.Time, owner, host string) bool {
 
 // forget ends a lease, or the request for one.
 func (m *Machine) forget(l *Lease) {
-	l.end()
+	l.over = true
+	l.holds.Store(math.MinInt64)
 	if m.leases[l.Host] == l {
 		delete(m.leases, l.Host)
 		if kin := domain.Of(l.Host); m.perDomain[kin] > 1 {

@@ -17,6 +17,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/trust"
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/ops/volunteer/machine"
 	"github.com/apoidea/apoidea/node/services/rpc"
@@ -69,9 +70,8 @@ func (v *View) serve(ctx context.Context, from peer.ID, answer func() ([]byte, e
 
 // neighbour reports whether a peer is in the leaf set of this one, or is attached to it.
 func (v *View) neighbour(id peer.ID) bool {
-	is := func(p dht.Peer) bool { return p.ID == id }
 	preds, succs := v.deps.Ring.DHT.Leaves()
-	return id == v.deps.Self || slices.ContainsFunc(preds, is) || slices.ContainsFunc(succs, is) || slices.ContainsFunc(v.deps.Ring.DHT.Attached(), is)
+	return id == v.deps.Self || slices.Contains(member.IDs(preds, succs, v.deps.Ring.DHT.Attached()), id)
 }
 
 // answer serves one request.
@@ -155,12 +155,8 @@ func (v *View) member(ctx context.Context, patience time.Duration, question Ques
 	}
 	m.Successor = next.ID.String()
 	m.SuccessorAddrs = v.deps.Ring.Net.AddrsOf(next.ID)
-	seen := map[peer.ID]bool{}
-	for _, p := range append(succs, preds...) {
-		if !seen[p.ID] {
-			seen[p.ID] = true
-			m.Leaves = append(m.Leaves, p.ID.String())
-		}
+	for _, id := range member.IDs(succs, preds) {
+		m.Leaves = append(m.Leaves, id.String())
 	}
 	for _, p := range v.deps.Ring.DHT.Attached() {
 		m.Attached = append(m.Attached, p.ID.String())
@@ -393,13 +389,8 @@ func (v *View) Watch(ctx context.Context, fn func(control.RingEvent) error) erro
 // neighbours returns the leaf set without network requests.
 func (v *View) neighbours() []control.PeerLine {
 	preds, succs := v.deps.Ring.DHT.Leaves()
-	seen := make(map[peer.ID]bool)
 	lines := []control.PeerLine{}
-	for _, p := range append(succs, preds...) {
-		if seen[p.ID] {
-			continue
-		}
-		seen[p.ID] = true
+	for _, p := range member.Distinct(succs, preds) {
 		lines = append(lines, v.lineOfKnown(p, RoleRing))
 	}
 	return lines

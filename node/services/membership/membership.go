@@ -18,6 +18,7 @@ import (
 
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/admission"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/wire"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/services/rpc"
@@ -184,18 +185,9 @@ func (s *Service) send(ctx context.Context) {
 }
 
 // neighbors returns the leaf set, and the ring peers that a worker is attached to.
-func (s *Service) neighbors() (ids []peer.ID) {
-	seen := map[peer.ID]bool{s.Self: true}
+func (s *Service) neighbors() []peer.ID {
 	preds, succs := s.Ring.Leaves()
-	for _, list := range [][]dht.Peer{preds, succs, s.Ring.Attachments()} {
-		for _, p := range list {
-			if !seen[p.ID] {
-				seen[p.ID] = true
-				ids = append(ids, p.ID)
-			}
-		}
-	}
-	return ids
+	return slices.DeleteFunc(member.IDs(preds, succs, s.Ring.Attachments()), func(id peer.ID) bool { return id == s.Self })
 }
 
 // Run sends new revocations, renews the own certificate, and requests revocations of a random

@@ -13,6 +13,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/placement/coordinates"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/loop"
@@ -97,7 +98,7 @@ func gossipConfig() coordinates.GossipConfig {
 // attached peers.
 func near(r Ring) []peer.ID {
 	preds, succs := r.Leaves()
-	return idsOf(succs, preds, r.Attached(), r.Attachments())
+	return member.IDs(succs, preds, r.Attached(), r.Attachments())
 }
 
 // run sends requests to neighbors until ctx ends.

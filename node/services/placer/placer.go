@@ -301,7 +301,7 @@ func (pl *Placer) around(key ring.Key) (near []string) {
 			nearest = append(nearest, preds[i])
 		}
 	}
-	for _, id := range idsOf(nearest, pl.deps.Ring.Candidates(key)) {
+	for _, id := range member.IDs(nearest, pl.deps.Ring.Candidates(key)) {
 		if id != pl.deps.Self {
 			near = append(near, string(id))
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/crawl/placement/adaptive"
-	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/calls"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/services/rpc"
 	"github.com/apoidea/apoidea/node/services/wire"
@@ -117,9 +117,9 @@ func newSampleGossip(s *adaptive.Strategy, guard sync.Locker, d *Deps) *sampleGo
 		self: d.Self, where: d.Where, strategy: s, guard: guard, log: d.Log, net: d.Net, incarnation: d.Incarnation,
 		sides: func() (before, behind []peer.ID) {
 			preds, succs := d.Ring.Leaves()
-			return idsOf(preds), idsOf(succs)
+			return member.IDs(preds), member.IDs(succs)
 		},
-		members: func() []peer.ID { return idsOf(d.Ring.Members()) }, beyond: make(map[peer.ID]time.Duration),
+		members: func() []peer.ID { return member.IDs(d.Ring.Members()) }, beyond: make(map[peer.ID]time.Duration),
 		met: met, listeners: make(map[peer.ID]*listener), received: loop.NewPaces(samplesPerMinute/60.0, samplesPerMinute, loop.MaxPeers),
 	}
 }
@@ -160,17 +160,6 @@ func (c *sampleGossip) onward(from peer.ID) side {
 }
 
 // idsOf returns the IDs of peers, each once, in the order of the lists.
-func idsOf(lists ...[]dht.Peer) (ids []peer.ID) {
-	seen := make(map[peer.ID]bool)
-	for _, p := range slices.Concat(lists...) {
-		if !seen[p.ID] {
-			seen[p.ID] = true
-			ids = append(ids, p.ID)
-		}
-	}
-	return ids
-}
-
 // run sends samples until ctx ends.
 func (c *sampleGossip) run(ctx context.Context) error {
 	pause := greetEvery

@@ -9,6 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
@@ -67,13 +68,7 @@ func (m *ringMoment) equal(other *ringMoment) bool {
 
 func (w *Watch) leaves() []peer.ID {
 	preds, succs := w.dht.Leaves()
-	var ids []peer.ID
-	for _, p := range append(succs, preds...) {
-		if !slices.Contains(ids, p.ID) {
-			ids = append(ids, p.ID)
-		}
-	}
-	return ids
+	return member.IDs(succs, preds)
 }
 
 // isOver reports whether a departure is older than DepartTime.
