@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
@@ -65,7 +66,7 @@ type authorizer struct {
 	mu        sync.Mutex                 // guards the fields below
 	crowds    map[string]int             // callers being confirmed, or waiting for it, by network
 	asking    map[question]chan struct{} // closed when the lookup is done
-	turned    map[peer.ID]*refusals
+	turned    *simplelru.LRU[peer.ID, *refusals]
 	standings map[question]standing
 }
 
@@ -94,11 +95,12 @@ type refusals struct {
 }
 
 func newAuthorizer(room *ringServices, router *rpc.Router) *authorizer {
+	turned, _ := simplelru.NewLRU[peer.ID, *refusals](maxTurned, nil) // a positive size has no error
 	return &authorizer{
 		leaf: room.dht.Leaf, router: router, self: room.net.Self(), origin: room.net.Origin, crowds: make(map[string]int), confirming: make(chan struct{}, maxConfirming),
 		refusing: rate.NewLimiter(refusalRate, refusalRate), asking: make(map[question]chan struct{}),
 		unpacked: semaphore.NewWeighted(strangersMemory), ofWorkers: semaphore.NewWeighted(strangersMemory),
-		turned: make(map[peer.ID]*refusals), standings: make(map[question]standing),
+		turned: turned, standings: make(map[question]standing),
 	}
 }
 
@@ -369,11 +371,10 @@ func (g *authorizer) count(id peer.ID, request string, why error) {
 	text := fmt.Sprintf("%.200q", why.Error()) // may contain text of the caller
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	r := g.turned[id]
-	if r == nil {
-		g.forget()
+	r, ok := g.turned.Get(id)
+	if !ok {
 		r = new(refusals)
-		g.turned[id] = r
+		g.turned.Add(id, r)
 	}
 	if r.n++; !rpc.Refused(why) {
 		r.later++
@@ -381,26 +382,13 @@ func (g *authorizer) count(id peer.ID, request string, why error) {
 	r.last, r.request, r.why = time.Now(), request, text[1:len(text)-1]
 }
 
-// forget removes the oldest entry.
-func (g *authorizer) forget() {
-	if len(g.turned) < maxTurned {
-		return
-	}
-	var oldest peer.ID
-	for id, r := range g.turned {
-		if oldest == "" || r.last.Before(g.turned[oldest].last) {
-			oldest = id
-		}
-	}
-	delete(g.turned, oldest)
-}
-
 // refused returns the recent rejections, by peer.
 func (g *authorizer) refused() map[peer.ID]control.Refusals {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	list := make(map[peer.ID]control.Refusals, len(g.turned))
-	for id, r := range g.turned {
+	list := make(map[peer.ID]control.Refusals, g.turned.Len())
+	for _, id := range g.turned.Keys() {
+		r, _ := g.turned.Peek(id)
 		if ago := time.Since(r.last); ago < turnedFor {
 			list[id] = control.Refusals{Requests: r.n, Later: r.later, Request: r.request, Why: r.why, AgoMS: ago.Milliseconds()}
 		}

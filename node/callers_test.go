@@ -18,6 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/time/rate"
 
@@ -390,7 +391,8 @@ func TestStrangersShareMemory(t *testing.T) {
 // takes no time of others.
 func TestRefusalsTakeTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := &authorizer{leaf: func(id peer.ID) (is, proven bool) { return id == "friend", true }, turned: make(map[peer.ID]*refusals), standings: make(map[question]standing), refusing: rate.NewLimiter(refusalRate, refusalRate)}
+		turned, _ := simplelru.NewLRU[peer.ID, *refusals](maxTurned, nil)
+		g := &authorizer{leaf: func(id peer.ID) (is, proven bool) { return id == "friend", true }, turned: turned, standings: make(map[question]standing), refusing: rate.NewLimiter(refusalRate, refusalRate)}
 		begun := time.Now()
 		for range 2 * refusalRate {
 			g.Rejected("stranger", "Thing", errors.New("no"))

@@ -2,8 +2,10 @@ package node
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -11,6 +13,7 @@ import (
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/admission"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/dht/wire"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/services/membership"
 	"github.com/apoidea/apoidea/node/services/rpc"
@@ -107,12 +110,8 @@ func (n *Node) invite(ctx context.Context, id peer.ID, valid time.Duration) (*co
 	if err != nil {
 		return nil, err
 	}
-	inv := &control.Invitation{Peer: id.String(), Certificate: text, Delivered: undelivered == nil}
-	for i, cert := range m.GetChain() {
-		if until := time.Unix(cert.GetExpires(), 0); i == 0 || until.Before(inv.Until) {
-			inv.Until = until
-		}
-	}
+	first := slices.MinFunc(m.GetChain(), func(p, q *wire.Certificate) int { return cmp.Compare(p.GetExpires(), q.GetExpires()) })
+	inv := &control.Invitation{Peer: id.String(), Certificate: text, Until: time.Unix(first.GetExpires(), 0), Delivered: undelivered == nil}
 	if undelivered != nil {
 		inv.Error = undelivered.Error()
 	}

@@ -69,9 +69,14 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no peer running, 4 timed out, 5 r
 		Example: `  apoidea cluster up -n 8 --web --until-idle       # eight peers crawl a synthetic web here
   apoidea run https://example.org/ --contact https://me.example/crawler
   apoidea status --ring`,
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return g.fill(cmd) },
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := settings.CheckEnv(cmd.Root(), os.Environ()); err != nil {
+				return err
+			}
+			return settings.Fill(cmd, g.config, os.LookupEnv)
+		},
 	}
 	root.PersistentFlags().AddFlagSet(globalsOf(g))
 	root.SetFlagErrorFunc(wrongFlag)
@@ -102,14 +107,6 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no peer running, 4 timed out, 5 r
 		return err
 	}
 	return root
-}
-
-// fill sets the flags that were not given from the environment and the configuration file.
-func (g *globals) fill(cmd *cobra.Command) error {
-	if err := settings.CheckEnv(cmd.Root(), os.Environ()); err != nil {
-		return err
-	}
-	return settings.Fill(cmd, g.config, os.LookupEnv)
 }
 
 // globalsOf are the flags that every command shares.

@@ -2,6 +2,7 @@ package bandwidth
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -174,12 +175,7 @@ func (f *forecast) Admit(now time.Time, q Queue) (Admission, bool) {
 // short reports whether the forecast is below the limiter's rate.
 func (f *forecast) short(now time.Time) bool {
 	fu := f.outlook(now)
-	for _, b := range fu[:second] {
-		if b < f.target*f.cfg.Rate*slot {
-			return true
-		}
-	}
-	return false
+	return slices.Min(fu[:second]) < f.target*f.cfg.Rate*slot
 }
 
 func (f *forecast) start(now time.Time, c Candidate, flow, wait float64, known bool) Admission {

@@ -41,14 +41,7 @@ func (o *OptOut) beats(p *OptOut) bool {
 }
 
 func (o *OptOut) encode() []byte {
-	on := byte(0)
-	if o.On {
-		on = 1
-	}
-	if o.Unproved {
-		on |= 2
-	}
-	b := binary.AppendUvarint([]byte{format, on}, o.Version)
+	b := binary.AppendUvarint([]byte{format, kv.Flag(o.On) | kv.Flag(o.Unproved)<<1}, o.Version)
 	b = binary.AppendUvarint(b, uint64(max(o.At.UnixMilli(), 0)))
 	return append(b, o.Domain...)
 }

@@ -306,7 +306,7 @@ func (at *entries) open(z *html.Tokenizer) (prefix, local string) {
 	prefix, local = tagName(z)
 	at.depth++
 	at.taking, at.dating, at.isGUID, at.text = false, false, false, at.text[:0]
-	if of, known := entryKinds[local]; known && (at.entry == "" || !isExtension(prefix)) {
+	if of, known := entryKinds[local]; known && (at.entry == "" || !slices.Contains(extensions, prefix)) {
 		at.entry, at.prefix, at.level, at.kind = local, prefix, at.depth, of.kind
 	} else if at.entry != "" && at.depth == at.level+1 && prefix == at.prefix {
 		at.isGUID = at.entry == "item" && local == "guid"
@@ -386,12 +386,6 @@ func parseDate(text string) uint32 {
 	return 0
 }
 
-// isExtension reports whether a prefix is usually that of an extension of sitemaps, whose elements
-// describe images, videos and the like, or of HTML or media feeds.
-func isExtension(prefix string) bool {
-	switch prefix {
-	case "image", "video", "news", "mobile", "xhtml", "media":
-		return true
-	}
-	return false
-}
+// extensions are the usual prefixes of extensions of sitemaps, whose elements describe images, videos
+// and the like, or of HTML or media feeds.
+var extensions = []string{"image", "video", "news", "mobile", "xhtml", "media"}

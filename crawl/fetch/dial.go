@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -317,10 +318,5 @@ func Public(addr netip.Addr) bool {
 }
 
 func contains(list []netip.Prefix, addr netip.Addr) bool {
-	for _, p := range list {
-		if p.Contains(addr) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(addr) })
 }

@@ -338,17 +338,10 @@ func (s *Scope) Admits(host string) bool {
 			return true
 		}
 	}
-	for _, suffix := range s.suffixes {
-		if strings.HasSuffix(name, suffix) {
-			return true
-		}
-	}
-	for _, glob := range s.globs {
-		if matchGlob(glob, host) || len(name) != len(host) && matchGlob(glob, name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.suffixes, func(suffix string) bool { return strings.HasSuffix(name, suffix) }) ||
+		slices.ContainsFunc(s.globs, func(glob string) bool {
+			return matchGlob(glob, host) || len(name) != len(host) && matchGlob(glob, name)
+		})
 }
 
 // HostName returns a host without its port.

@@ -3,6 +3,7 @@ package link
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -117,7 +118,7 @@ func bounded(dst, out []byte) ([]byte, error) {
 // Characters missing from the encoding become numeric character references, as in browsers.
 func encodeQuery(href []byte, enc encoding.Encoding) []byte {
 	mark := bytes.IndexByte(href, '?')
-	if mark < 0 || isASCII(href[mark:]) {
+	if mark < 0 || bytes.IndexFunc(href[mark:], func(r rune) bool { return r >= utf8.RuneSelf }) < 0 {
 		return href
 	}
 	// White space that the parser would remove must not reach the encoder.
@@ -167,15 +168,6 @@ func appendEncoded(dst, coded []byte) []byte {
 		}
 	}
 	return dst
-}
-
-func isASCII(s []byte) bool {
-	for _, c := range s {
-		if c >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
 }
 
 // Limits of the parser's input. Its work grows with the square of the length of host and
@@ -255,12 +247,10 @@ func signedAddress(host string) bool {
 	if number, _ := numberOf(labels[len(labels)-1]); !number {
 		return false
 	}
-	for _, label := range labels {
-		if _, signed := numberOf(label); signed {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(labels, func(label string) bool {
+		_, signed := numberOf(label)
+		return signed
+	})
 }
 
 // numberOf reports whether a label is a number of an IPv4 address (URL standard, "IPv4 number

@@ -4,6 +4,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/owner/leases"
 	"github.com/apoidea/apoidea/crawl/owner/links"
+	"slices"
 )
 
 // review reevaluates the hosts in memory after a change that may affect any of them, a bounded
@@ -29,15 +30,10 @@ func (c *concern) some() bool { return c.all || len(c.jobs) > 0 }
 
 // of reports whether a host is selected.
 func (c *concern) of(h *hosts.Host) bool {
-	if c.all {
-		return true
-	}
-	for _, hj := range h.Jobs {
-		if _, ok := c.jobs[hj.State]; ok && (hj.Tally.Open() > 0 || hj.NextVisit() != hosts.Never) {
-			return true
-		}
-	}
-	return false
+	return c.all || slices.ContainsFunc(h.Jobs, func(hj *hosts.Job) bool {
+		_, ok := c.jobs[hj.State]
+		return ok && (hj.Tally.Open() > 0 || hj.NextVisit() != hosts.Never)
+	})
 }
 
 // reviewer reevaluates hosts after an external change.

@@ -22,7 +22,7 @@ func (s *State) Append(b []byte) []byte {
 	b = binary.AppendUvarint(b, s.brought)
 	b = binary.AppendUvarint(b, uint64(s.entry))
 	b = binary.AppendUvarint(b, uint64(s.row))
-	b = append(b, flag(s.left))
+	b = append(b, kv.Flag(s.left))
 	b = s.texts.append(b)
 	b = s.masked.append(b)
 	b = binary.AppendUvarint(b, uint64(len(s.patterns)))
@@ -33,7 +33,7 @@ func (s *State) Append(b []byte) []byte {
 		for _, n := range [...]uint32{p.seen, p.row, p.known, p.deep, p.from} {
 			b = binary.AppendUvarint(b, uint64(n))
 		}
-		b = append(b, flag(p.final), flag(p.texts))
+		b = append(b, kv.Flag(p.final), kv.Flag(p.texts))
 	}
 	for i := range s.Left {
 		b = binary.AppendUvarint(b, s.Left[i].N)
@@ -88,13 +88,6 @@ func Merge(a, b []byte) ([]byte, error) {
 		}
 	}
 	return s.Append(nil), nil
-}
-
-func flag(set bool) byte {
-	if set {
-		return 1
-	}
-	return 0
 }
 
 func (r *recent) append(b []byte) []byte {

@@ -131,7 +131,7 @@ func (b *Book) Admit(now time.Time, from peer.ID, m *wire.Admission) error {
 		return nil
 	}
 	e := b.verified[from]
-	if e == nil || !slices.EqualFunc(e.chain, m.GetChain(), equal) {
+	if e == nil || !slices.EqualFunc(e.chain, m.GetChain(), func(p, q *wire.Certificate) bool { return proto.Equal(p, q) }) {
 		until, err := b.charter.verify(b.network, m.GetChain(), from, now)
 		if err != nil {
 			return err
@@ -149,23 +149,14 @@ func (b *Book) Admit(now time.Time, from peer.ID, m *wire.Admission) error {
 	return nil
 }
 
-func equal(a, b *wire.Certificate) bool {
-	return a.GetIssued() == b.GetIssued() && a.GetExpires() == b.GetExpires() && bytes.Equal(a.GetSubject(), b.GetSubject()) && bytes.Equal(a.GetSignature(), b.GetSignature())
-}
-
 // makeRoom evicts an entry of the cache if it is full. Neighbors send their chain every few
 // seconds.
 func (b *Book) makeRoom() {
 	if len(b.verified) < maxVerified {
 		return
 	}
-	var oldest peer.ID
-	for id, e := range b.verified {
-		if id != b.self && (oldest == "" || e.heard.Before(b.verified[oldest].heard)) {
-			oldest = id
-		}
-	}
-	delete(b.verified, oldest)
+	others := slices.DeleteFunc(slices.Collect(maps.Keys(b.verified)), func(id peer.ID) bool { return id == b.self })
+	delete(b.verified, slices.MinFunc(others, func(p, q peer.ID) int { return b.verified[p].heard.Compare(b.verified[q].heard) }))
 }
 
 // Valid reports whether a peer may be a member now, by its last chain. It may be called for the own

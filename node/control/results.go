@@ -83,11 +83,11 @@ func (s *Server) archiveFile(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Trailer", trailerError)
-	cw := &countingWriter{w: w}
+	cw := &CountingWriter{W: w}
 	err = s.backend.ReadArchive(r.Context(), r.PathValue("peer"), r.PathValue("name"), offset, cw)
 	switch {
 	case err == nil:
-	case cw.n == 0:
+	case cw.N == 0:
 		w.Header().Del("Trailer")
 		fail(err)
 	default:
@@ -95,14 +95,15 @@ func (s *Server) archiveFile(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-type countingWriter struct {
-	w io.Writer
-	n int64
+// CountingWriter counts written bytes.
+type CountingWriter struct {
+	W io.Writer
+	N int64
 }
 
-func (c *countingWriter) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.n += int64(n)
+func (c *CountingWriter) Write(p []byte) (int, error) {
+	n, err := c.W.Write(p)
+	c.N += int64(n)
 	return n, err
 }
 

@@ -50,3 +50,11 @@ func (f *Fields) Take(n int) []byte {
 
 // Bytes returns a length-prefixed field of at most most bytes, without copying.
 func (f *Fields) Bytes(most int) []byte { return f.Take(int(f.Uint(uint64(most)))) } //nolint:gosec // bounded
+
+// Flag returns 1 for true, to encode.
+func Flag(set bool) byte {
+	if set {
+		return 1
+	}
+	return 0
+}

@@ -35,20 +35,13 @@ type Config struct {
 }
 
 func (c *Config) fill() {
-	fill(&c.Message, 1<<20)
-	fill(&c.Span, 32<<10)
-	fill(&c.Reads, 16<<10)
-	fill(&c.MaxLog, 64<<20)
-	fill(&c.SyncPause, 10*time.Millisecond)
-	fill(&c.Pace, 200*time.Millisecond)
-	fill(&c.Retry, 200*time.Millisecond)
-}
-
-func fill[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
+	c.Message = cmp.Or(c.Message, 1<<20)
+	c.Span = cmp.Or(c.Span, 32<<10)
+	c.Reads = cmp.Or(c.Reads, 16<<10)
+	c.MaxLog = cmp.Or(c.MaxLog, 64<<20)
+	c.SyncPause = cmp.Or(c.SyncPause, 10*time.Millisecond)
+	c.Pace = cmp.Or(c.Pace, 200*time.Millisecond)
+	c.Retry = cmp.Or(c.Retry, 200*time.Millisecond)
 }
 
 // Source is the sending side: it tracks the state of its followers and what to send next. It is not

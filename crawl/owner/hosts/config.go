@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -123,13 +124,6 @@ func (c *Config) IsNear(worker string) bool {
 	return c.Near == nil || worker == c.Self || c.Near(worker)
 }
 
-func fill[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
-
 // Fill sets zero fields to their defaults.
 func (c *Config) Fill() {
 	if c.Settled == nil {
@@ -138,26 +132,26 @@ func (c *Config) Fill() {
 	if c.OptOuts == nil {
 		c.OptOuts = noOptOuts{}
 	}
-	fill(&c.TTL, 8*time.Second)
-	fill(&c.Window, 256)
-	fill(&c.Delay, time.Second)
+	c.TTL = cmp.Or(c.TTL, 8*time.Second)
+	c.Window = cmp.Or(c.Window, 256)
+	c.Delay = cmp.Or(c.Delay, time.Second)
 	if c.Backoff == nil {
 		c.Backoff = []time.Duration{5 * time.Second, time.Minute, 5 * time.Minute}
 	}
-	fill(&c.MaxRetryAfter, 24*time.Hour)
-	fill(&c.DownFor, time.Hour)
-	fill(&c.OfferTimeout, 2*time.Second)
-	fill(&c.PlaceTimeout, 15*time.Second)
-	fill(&c.PlaceAhead, time.Second)
-	fill(&c.PlaceMin, 8)
-	fill(&c.MaxPlacing, 1024)
-	fill(&c.MaxHosts, 4096)
-	fill(&c.MaxOutbox, 1<<16)
-	fill(&c.MaxKnown, 1<<18)
-	fill(&c.ByteReserve, 4<<20)
-	fill(&c.DrawPages, 256)
-	fill(&c.Day, 24*time.Hour)
-	fill(&c.RefreshShare, 0.5)
+	c.MaxRetryAfter = cmp.Or(c.MaxRetryAfter, 24*time.Hour)
+	c.DownFor = cmp.Or(c.DownFor, time.Hour)
+	c.OfferTimeout = cmp.Or(c.OfferTimeout, 2*time.Second)
+	c.PlaceTimeout = cmp.Or(c.PlaceTimeout, 15*time.Second)
+	c.PlaceAhead = cmp.Or(c.PlaceAhead, time.Second)
+	c.PlaceMin = cmp.Or(c.PlaceMin, 8)
+	c.MaxPlacing = cmp.Or(c.MaxPlacing, 1024)
+	c.MaxHosts = cmp.Or(c.MaxHosts, 4096)
+	c.MaxOutbox = cmp.Or(c.MaxOutbox, 1<<16)
+	c.MaxKnown = cmp.Or(c.MaxKnown, 1<<18)
+	c.ByteReserve = cmp.Or(c.ByteReserve, 4<<20)
+	c.DrawPages = cmp.Or(c.DrawPages, 256)
+	c.Day = cmp.Or(c.Day, 24*time.Hour)
+	c.RefreshShare = cmp.Or(c.RefreshShare, 0.5)
 	if c.Random == nil {
 		c.Random = rand.Float64
 	}

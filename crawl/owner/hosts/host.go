@@ -80,14 +80,6 @@ func (h *Host) Number() uint64 { return h.Rec.Number() }
 // Kept reports whether the host is in memory; lists may still contain evicted hosts.
 func (h *Host) Kept() bool { return h.in != nil }
 
-// openURLs counts the host's URLs without an outcome.
-func (h *Host) openURLs() (n int64) {
-	for _, hj := range h.Jobs {
-		n += hj.Tally.Open()
-	}
-	return n
-}
-
 // Unleased counts the URLs without an outcome that are not out.
 func (h *Host) Unleased() (n int64) {
 	for _, hj := range h.Jobs {
@@ -131,12 +123,9 @@ func (h *Host) Accepted(js *JobState) int64 {
 
 // Starved reports whether URLs of the host wait for their job's budget.
 func (h *Host) Starved() bool {
-	for _, hj := range h.Jobs {
-		if hj.State.Budget.Starved && !hj.State.Exhausted() && hj.Tally.Ready()+hj.Tally.Waiting() > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.Jobs, func(hj *Job) bool {
+		return hj.State.Budget.Starved && !hj.State.Exhausted() && hj.Tally.Ready()+hj.Tally.Waiting() > 0
+	})
 }
 
 // Variance returns the variance of the RTTs measured to the host. With fewer than two measurements

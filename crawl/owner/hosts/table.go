@@ -115,7 +115,7 @@ func (t *Table) load(pos ring.Pos, name string, key ring.Key) *Host {
 	if h.Rec.Outbox > 0 {
 		h.work |= WorkOutbox
 	}
-	if h.openURLs() > 0 {
+	if slices.ContainsFunc(h.Jobs, func(hj *Job) bool { return hj.Tally.Open() > 0 }) {
 		h.work |= workPending
 	}
 	h.visitAt = h.firstVisit()

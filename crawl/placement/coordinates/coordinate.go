@@ -206,12 +206,7 @@ func (v *Vivaldi) direction() [Dimensions]float64 {
 
 // sane reports whether it is within bounds; false for NaN.
 func (v *Vivaldi) sane() bool {
-	for _, x := range v.at.Vec {
-		if !(math.Abs(x) <= MaxMillis) {
-			return false
-		}
-	}
-	return v.at.Height <= MaxMillis && v.at.Error <= maxError
+	return !slices.ContainsFunc(v.at.Vec[:], func(x float64) bool { return !(math.Abs(x) <= MaxMillis) }) && v.at.Height <= MaxMillis && v.at.Error <= maxError
 }
 
 // FilterConfig is a moving percentile filter: of the last samples between two parties the one at a

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/apoidea/apoidea/storage/kv"
 )
 
 // maxRTT is the upper limit of a round trip.
@@ -111,7 +113,7 @@ func (x *Index) AppendBinary(b []byte) ([]byte, error) {
 		b = appendPrefix(b, e.Prefix)
 		b = appendEpoch(b, e.Epoch)
 		b = appendString(b, e.Worker)
-		b = append(b, flag(e.Below))
+		b = append(b, kv.Flag(e.Below))
 	}
 	return b, nil
 }
@@ -184,13 +186,6 @@ func appendPrefix(b []byte, p netip.Prefix) []byte {
 	addr := p.Addr().AsSlice()
 	b = append(b, byte(len(addr)))
 	return append(append(b, addr...), byte(p.Bits()))
-}
-
-func flag(set bool) byte {
-	if set {
-		return 1
-	}
-	return 0
 }
 
 // reader reads fields up to the first invalid one; from then on it returns zero values.

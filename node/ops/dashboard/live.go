@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/loop"
 )
 
 const (
@@ -75,12 +76,7 @@ func newLive(peer Peer) *live {
 }
 
 // nudge requests a refresh of open pages.
-func (l *live) nudge() {
-	select {
-	case l.poke <- struct{}{}:
-	default:
-	}
-}
+func (l *live) nudge() { loop.Wake(l.poke) }
 
 // run reads the gauges and refreshes open pages until ctx ends.
 func (l *live) run(ctx context.Context) {
@@ -188,12 +184,7 @@ func (l *live) note(e control.RingEvent) {
 }
 
 // walkSoon requests a walk.
-func (l *live) walkSoon() {
-	select {
-	case l.soon <- struct{}{}:
-	default:
-	}
-}
+func (l *live) walkSoon() { loop.Wake(l.soon) }
 
 // measure takes a sample for the charts. A timeout leaves a gap.
 func (l *live) measure(ctx context.Context) {

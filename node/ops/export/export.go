@@ -264,7 +264,7 @@ func (e *exporter) run(ctx context.Context) error {
 	if err := e.work.publish(); err != nil {
 		return err
 	}
-	r.Bytes, r.Records = e.work.count.n, e.work.records
+	r.Bytes, r.Records = e.work.count.N, e.work.records
 	r.Complete = len(r.Missing)+len(r.Damaged) == 0 && r.LostTotal == 0
 	r.ElapsedS = e.Now().Sub(e.began).Seconds()
 	return nil

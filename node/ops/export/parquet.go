@@ -309,7 +309,7 @@ func (t *tables) assemble(ctx context.Context) error {
 	}
 	err = errors.Join(err, urls.Close(), hosts.Close(), t.links.Close())
 	e.report.Tables = map[string]int64{TableURLs: urls.Rows, TableHosts: hosts.Rows, TableLinks: t.links.Rows}
-	e.work.count.n = urls.Bytes + hosts.Bytes + t.links.Bytes
+	e.work.count.N = urls.Bytes + hosts.Bytes + t.links.Bytes
 	return err
 }
 

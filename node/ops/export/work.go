@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -42,23 +41,11 @@ type work struct {
 	damaged []Damage // skipped parts
 	file    *os.File // the output; nil with a stream
 	out     *bufio.Writer
-	count   *counted
+	count   *control.CountingWriter
 	pages   *os.File // the page list of a WACZ
 	lock    *storage.Lock
 	lines   *extsort.Sorter // of an index
 	expect  *extsort.Sorter // IDs of records: see expectations
-}
-
-// counted counts written bytes.
-type counted struct {
-	w io.Writer
-	n int64
-}
-
-func (c *counted) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.n += int64(n)
-	return n, err
 }
 
 // output is the output in the making.
@@ -74,13 +61,13 @@ func openWork(o *Options) (w *work, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w.count = &counted{w: o.Stream}
+	w.count = &control.CountingWriter{W: o.Stream}
 	switch {
 	case o.What == Parquet:
 		err = os.Mkdir(w.output(), 0o755)
 	case o.Output != "":
 		if w.file, err = os.Create(w.output()); err == nil {
-			w.count.w = w.file
+			w.count.W = w.file
 		}
 	}
 	w.out = bufio.NewWriterSize(w.count, bufferSize)

@@ -3,6 +3,7 @@ package volunteer
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -194,10 +195,7 @@ func (s Schedule) in(t time.Time) bool {
 	minute := t.Hour()*60 + t.Minute()
 	today := int(t.Weekday())
 	yesterday := (today + 6) % 7
-	for _, w := range s.windows {
-		if w.days[today] && minute >= w.from && minute < w.to || w.days[yesterday] && minute+day < w.to {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.windows, func(w window) bool {
+		return w.days[today] && minute >= w.from && minute < w.to || w.days[yesterday] && minute+day < w.to
+	})
 }

@@ -2,6 +2,7 @@ package handoff
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"hash/maphash"
@@ -107,17 +108,10 @@ type Config struct {
 }
 
 func (c *Config) fill() {
-	fill(&c.Part, 1<<20)
-	fill(&c.Again, 300*time.Millisecond)
-	fill(&c.Every, 30*time.Second)
-	fill(&c.Steps, 1024)
-}
-
-func fill[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
+	c.Part = cmp.Or(c.Part, 1<<20)
+	c.Again = cmp.Or(c.Again, 300*time.Millisecond)
+	c.Every = cmp.Or(c.Every, 30*time.Second)
+	c.Steps = cmp.Or(c.Steps, 1024)
 }
 
 // Keeper walks over the records of one space and sends them to their owners. Not safe for
