@@ -325,7 +325,7 @@ type roles struct {
 // follow applies the decision of reach.
 func (o *roles) follow(now time.Time) {
 	role := o.reach.Role(now)
-	if o.uncertified(now) {
+	if _, known := o.book.Charter(); known && o.book.Ends(now) { // a worker needs a certificate that does not end at once
 		role, o.refused = RoleWorker, true
 	} else if o.refused {
 		o.refused = false // promoted at once if others can dial it
@@ -344,13 +344,6 @@ func (o *roles) follow(now time.Time) {
 		o.cutOff = true
 		o.emit(CutOff{})
 	}
-}
-
-// uncertified reports whether this peer may be no member for lack of a certificate. A worker needs
-// one that does not end at once.
-func (o *roles) uncertified(now time.Time) bool {
-	_, known := o.book.Charter()
-	return known && o.book.Ends(now)
 }
 
 // promote lets a worker join the ring.

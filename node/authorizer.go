@@ -110,8 +110,7 @@ func (g *authorizer) neighbor(id peer.ID) bool {
 	if is, proven := g.leaf(id); is {
 		return proven
 	}
-	s := g.standing(question{id: id, was: true})
-	return s.yes && s.until.After(time.Now())
+	return g.cached(question{id: id, was: true})
 }
 
 // left records a peer that left the leaf set, which was a neighbor if proven.
@@ -133,7 +132,7 @@ func (g *authorizer) revoked() {
 
 // Member implements rpc.Gate: a member is the owner of its own position.
 func (g *authorizer) Member(ctx context.Context, id peer.ID) bool {
-	if id == g.self || g.neighbor(id) || g.atItsPlace(id) {
+	if g.near(string(id)) {
 		return true
 	}
 	no := strangerFor
@@ -162,8 +161,7 @@ func (g *authorizer) Works(ctx context.Context, id peer.ID, of func() []string) 
 
 // vouchedFor reports whether an owner of a host has confirmed a worker recently.
 func (g *authorizer) vouchedFor(id peer.ID) bool {
-	s := g.standing(question{id: id, works: true})
-	return s.yes && s.until.After(time.Now())
+	return g.cached(question{id: id, works: true})
 }
 
 // confirmed returns the answer of the ring about a peer, cached or new; a negative answer is cached
@@ -237,11 +235,12 @@ func (g *authorizer) remember(q question, s standing) {
 	g.standings[q] = s
 }
 
-// standing returns the cached answer.
-func (g *authorizer) standing(q question) standing {
+// cached reports whether a valid cached answer is yes.
+func (g *authorizer) cached(q question) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.standings[q]
+	s := g.standings[q]
+	return s.yes && s.until.After(time.Now())
 }
 
 // turn waits for permission to look up a caller; done releases it. It returns nil if ctx ends
@@ -314,12 +313,7 @@ func (g *authorizer) Owns(ctx context.Context, id peer.ID, keys []ring.Key) []bo
 // does not count: any peer gets it on request.
 func (g *authorizer) near(worker string) bool {
 	id := peer.ID(worker)
-	return id == g.self || g.neighbor(id) || g.atItsPlace(id)
-}
-
-// atItsPlace reports whether a peer owns its own position, as cached.
-func (g *authorizer) atItsPlace(id peer.ID) bool {
-	return g.believed(id, ring.PeerKey([]byte(id)))
+	return id == g.self || g.neighbor(id) || g.believed(id, ring.PeerKey([]byte(id)))
 }
 
 // believed reports whether a peer owns a key, as cached.

@@ -189,7 +189,7 @@ func TestCrowdsWaitForEachOther(t *testing.T) {
 	until(t, "the crowd is looked up", func(context.Context) bool { return len(g.confirming) == maxConfirming/2 })
 	within, end := context.WithTimeout(t.Context(), confirmTime/4)
 	defer end()
-	if g.Member(within, "another"); g.standing(question{id: "another"}).until.IsZero() {
+	if g.Member(within, "another"); g.standings[question{id: "another"}].until.IsZero() {
 		t.Error("another caller found no turn")
 	}
 	cancel()

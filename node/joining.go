@@ -114,7 +114,9 @@ func newRingRoom(
 	if err := r.entries(); err != nil {
 		return nil, err
 	}
-	r.nearby = newNearby(cfg.MDNS)
+	if cfg.MDNS {
+		r.nearby = &nearby{heard: make(map[peer.ID][]string)}
+	}
 	r.nearby.look(ctx, r)
 	founds := cfg.Found || !r.restarted && len(cfg.Bootstrap)+len(cfg.DNSSeed)+len(r.sources.Nearby) == 0
 	if founds && memory == nil && r.cfg.Profile == ProfilePublic && r.cfg.Admission == "" {

@@ -134,13 +134,6 @@ type nearby struct {
 	heard map[peer.ID][]string
 }
 
-func newNearby(on bool) *nearby {
-	if !on {
-		return nil
-	}
-	return &nearby{heard: make(map[peer.ID][]string)}
-}
-
 func (n *nearby) record(info peer.AddrInfo) {
 	addrs, err := peer.AddrInfoToP2pAddrs(&info)
 	if err != nil {

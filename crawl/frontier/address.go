@@ -345,9 +345,3 @@ func (f *Frontier[T]) Pace(name string) time.Duration {
 	}
 	return f.cfg.Delay
 }
-
-func (h *host[T]) setDue(at time.Time) {
-	if at.After(h.due) {
-		h.due = at
-	}
-}

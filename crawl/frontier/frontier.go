@@ -216,7 +216,9 @@ func (f *Frontier[T]) closes(now time.Time, h *host[T], took time.Duration, hung
 	f.held.count(h.kind(), -1)
 	h.took, h.hung, h.met, h.held = took, hung, true, now.Sub(h.begun)
 	f.held.count(h.kind(), 1)
-	h.setDue(now.Add(f.delay(h)))
+	if due := now.Add(f.delay(h)); due.After(h.due) {
+		h.due = due
+	}
 	f.leave(h)
 	f.closeGroup(now, h.group, f.cfg.GroupDelay)
 }

@@ -35,20 +35,19 @@ func (oc *outcomes) checked(h *hosts.Host, c *hosts.Check, got *ondisk.Final, f 
 	}
 	c.Try = 0
 	first := c.Opinions[0].Worker
-	switch result, loser := c.Add(o); result {
+	result, loser := c.Add(o)
+	if result == trust.Agreed || result == trust.Lost && loser != first {
+		oc.checks.Workers.Of(first).Agreed++
+		oc.checks.Workers.Store(first)
+	}
+	switch result {
 	case trust.Open:
 		oc.agenda.Changed(h)
 	case trust.Agreed:
-		oc.checks.Workers.Of(first).Agreed++
-		oc.checks.Workers.Store(first)
 		oc.checks.End(h, c)
 	case trust.Unclear:
 		oc.checks.Unclear(h, func(other *hosts.Check) bool { return other == c })
 	case trust.Lost:
-		if loser != first {
-			oc.checks.Workers.Of(first).Agreed++
-			oc.checks.Workers.Store(first)
-		}
 		oc.checks.End(h, c)
 		oc.distrust(loser)
 	}

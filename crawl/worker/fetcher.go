@@ -12,7 +12,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
-	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/crawl/worker/visits"
 )
 
@@ -169,23 +168,17 @@ func (f *fetcher) get(ctx context.Context, v *visits.Visit, req *fetch.Request) 
 	return resp, err
 }
 
-// bound returns the size limit for the body of a URL; zero is the fetcher's default. A sitemap may
-// be as large as its protocol allows.
-func bound(it *reports.Item) int64 {
-	if it.MaxBytes == 0 && it.Kind == link.KindSitemap {
-		return extract.MaxSitemap
-	}
-	return it.MaxBytes
-}
-
 // fetch performs the exchange for a URL and passes on its result.
 func (f *fetcher) fetch(ctx context.Context, v *visits.Visit) {
 	w := f.w
 	begun := time.Now()
 	room := w.pipe.BodyMemory()
 	req := &fetch.Request{
-		URL: v.Item.URL, MaxBytes: bound(&v.Item), Room: room, Header: v.Item.Conditions(),
+		URL: v.Item.URL, MaxBytes: v.Item.MaxBytes, Room: room, Header: v.Item.Conditions(),
 		Cut: v.Item.MaxBytes == 0, // a body over a job's budget is not archived; one over the fetcher's limit is cut
+	}
+	if req.MaxBytes == 0 && v.Item.Kind == link.KindSitemap {
+		req.MaxBytes = extract.MaxSitemap // as large as its protocol allows
 	}
 	resp, err := f.get(ctx, v, req)
 	now := time.Now()

@@ -246,9 +246,7 @@ func (c *Client) Why(ctx context.Context, u string) (*Why, error) {
 
 // Invite implements Backend.
 func (c *Client) Invite(ctx context.Context, id string, valid time.Duration) (*Invitation, error) {
-	v := values("peer", id)
-	v.Set("for", valid.String())
-	return call[*Invitation](ctx, c, http.MethodPost, "/v1/members/invite", v, nil)
+	return call[*Invitation](ctx, c, http.MethodPost, "/v1/members/invite", values("peer", id, "for", valid.String()), nil)
 }
 
 // Revoke implements Backend.
@@ -274,9 +272,7 @@ func (c *Client) OptOuts(ctx context.Context) (*OptOuts, error) {
 
 // SetOptOut implements Backend.
 func (c *Client) SetOptOut(ctx context.Context, subject, action string) (*OptOut, error) {
-	v := values("subject", subject)
-	v.Set("action", action)
-	return call[*OptOut](ctx, c, http.MethodPost, "/v1/optouts", v, nil)
+	return call[*OptOut](ctx, c, http.MethodPost, "/v1/optouts", values("subject", subject, "action", action), nil)
 }
 
 // Post implements Backend.

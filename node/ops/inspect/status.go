@@ -344,19 +344,15 @@ func workersOf(members []control.Member) (lines []control.PeerLine) {
 		for _, id := range members[i].Attached {
 			if !seen[id] {
 				seen[id] = true
-				lines = append(lines, control.PeerLine{Peer: id, Role: RoleWorker, Leased: leasedTo(members, id)})
+				line := control.PeerLine{Peer: id, Role: RoleWorker}
+				for k := range members {
+					line.Leased += int64(members[k].Delegated[id])
+				}
+				lines = append(lines, line)
 			}
 		}
 	}
 	return lines
-}
-
-// leasedTo returns the number of hosts that a worker holds.
-func leasedTo(members []control.Member, id string) (n int64) {
-	for i := range members {
-		n += int64(members[i].Delegated[id])
-	}
-	return n
 }
 
 func lineOf(m *control.Member) control.PeerLine {

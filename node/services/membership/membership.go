@@ -82,17 +82,16 @@ func New(d Deps) *Service {
 // Service returns the service for other peers.
 func (s *Service) Service() rpc.Service {
 	return rpc.Together(
-		deliverMethod.Handle(rpc.Anyone("the certificates are for this peer, and valid"), s.deliver),
+		deliverMethod.Handle(rpc.Anyone("the certificates are for this peer, and valid"),
+			func(_ context.Context, _ peer.ID, m *wire.Invitation) (*emptypb.Empty, error) {
+				if err := s.Accept(m.GetAdmission()); err != nil {
+					return nil, rpc.Refuse("%v", err)
+				}
+				return &emptypb.Empty{}, nil
+			}),
 		renewMethod.Handle(rpc.Anyone("this peer issued the caller's valid certificate"), s.renew),
 		revocationMethod.Handle(rpc.Anyone("each is signed by an issuer; at most 32, or 1,024 of a member"), s.exchange),
 	)
-}
-
-func (s *Service) deliver(_ context.Context, _ peer.ID, m *wire.Invitation) (*emptypb.Empty, error) {
-	if err := s.Accept(m.GetAdmission()); err != nil {
-		return nil, rpc.Refuse("%v", err)
-	}
-	return &emptypb.Empty{}, nil
 }
 
 func (s *Service) renew(_ context.Context, from peer.ID, m *wire.Renewal) (answer *wire.Renewal, err error) {

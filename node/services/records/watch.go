@@ -66,10 +66,7 @@ func (m *ringMoment) equal(other *ringMoment) bool {
 	return m.state == other.state && m.arc == other.arc && m.serves == other.serves && slices.Equal(m.leaves, other.leaves) && slices.Equal(m.attached, other.attached)
 }
 
-func (w *Watch) leaves() []peer.ID {
-	preds, succs := w.dht.Leaves()
-	return member.IDs(succs, preds)
-}
+func (w *Watch) leaves() []peer.ID { return member.IDs(w.dht.Leaves()) }
 
 // isOver reports whether a departure is older than DepartTime.
 func isOver(_ peer.ID, since time.Time) bool { return time.Since(since) >= DepartTime }

@@ -67,8 +67,7 @@ func (d *disturbance) table(r *report.Report, traces []*adaptTrace) {
 			paper = 0.43
 		}
 		draws("error_peak", "median error", paper, peak)
-	}
-	if d.strategy {
+	} else {
 		for i, when := range []string{"before", "while", "after"} {
 			draws("probes_"+when, "probes per server", math.NaN(), probes[i])
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment/report"
 	"github.com/apoidea/apoidea/node/lab/experiment/trial"
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
+	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
 func runCoordOverhead(ctx context.Context, o *trial.Options, r *report.Report, progress trial.Progress) error {
@@ -46,7 +47,7 @@ func runCoordOverhead(ctx context.Context, o *trial.Options, r *report.Report, p
 	}
 	r.Series = append(r.Series, report.SeriesOf("updates", "percent_of_servers", "_updates", updates.Lines))
 	r.Plots = append(r.Plots, updates, errs)
-	return costOfSeven(ctx, o, r)
+	return costOfSeven(ctx, net, o, r)
 }
 
 // sumOutcomes adds up the sets.
@@ -74,11 +75,7 @@ func (m *coordMessages) add(n *coordMessages) {
 }
 
 // costOfSeven is 5.10 of the thesis: seven peers, one batch each, and the time that it takes.
-func costOfSeven(ctx context.Context, o *trial.Options, r *report.Report) error {
-	net, err := worlds.Internet(o, r, true)
-	if err != nil {
-		return err
-	}
+func costOfSeven(ctx context.Context, net *internet.Internet, o *trial.Options, r *report.Report) error {
 	scale := scaleOf(o)
 	scale.peers = 7
 	one, err := estimateSet(ctx, net, o.Seed+7, scale, 0.25)
