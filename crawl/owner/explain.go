@@ -355,12 +355,7 @@ func (bk *books) URLs(after ondisk.Cursor, limit int, fn func(id job.ID, f *ondi
 	return next, err
 }
 
-// Horizon returns the latest next try of the host that a command with the given horizon waits for.
-func (d *HostDetail) Horizon(now, horizon time.Time) time.Time {
-	return time.UnixMilli(hosts.HorizonOf(d.Mute, now.UnixMilli(), horizon.UnixMilli()))
-}
-
-// Horizon is [HostDetail.Horizon] of the URL's host.
-func (f *Fate) Horizon(now, horizon time.Time) time.Time {
-	return time.UnixMilli(hosts.HorizonOf(f.HostMute, now.UnixMilli(), horizon.UnixMilli()))
+// Horizon returns the latest next try of a host that a command with the given horizon waits for.
+func Horizon(mute bool, now, horizon time.Time) time.Time {
+	return time.UnixMilli(hosts.HorizonOf(mute, now.UnixMilli(), horizon.UnixMilli()))
 }

@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -139,10 +140,7 @@ func (h *Host) Variance(means map[string]float64) float64 {
 		}
 	}
 	if len(times) < 2 {
-		times = times[:0]
-		for _, mean := range means {
-			times = append(times, mean)
-		}
+		times = slices.AppendSeq(times[:0], maps.Values(means))
 		slices.Sort(times) // the sum of floats depends on the order
 	}
 	if len(times) < 2 {

@@ -2,7 +2,6 @@ package ipmicra
 
 import (
 	"fmt"
-	"iter"
 	"net/netip"
 	"slices"
 
@@ -197,25 +196,6 @@ func (t *Tree) Organisation(p netip.Prefix) string {
 		id, _ = t.at.LookupPrefix(p)
 	}
 	return t.names[t.nodes[id].organisation]
-}
-
-// Children iterates over the ranges directly below one, in the order of their addresses; none for a
-// range that is not in the tree.
-func (t *Tree) Children(p netip.Prefix) iter.Seq[netip.Prefix] {
-	return func(yield func(netip.Prefix) bool) {
-		id, ok := int32(nodeAll), true
-		if p.IsValid() {
-			id, ok = t.find(p)
-		}
-		if !ok {
-			return
-		}
-		for i := id + 1; i < t.nodes[id].end; i = t.nodes[i].end {
-			if !yield(t.nodes[i].prefix) {
-				return
-			}
-		}
-	}
 }
 
 // Contains reports whether a range is registered.

@@ -1,6 +1,7 @@
 package ipmicra
 
 import (
+	"iter"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -183,5 +184,24 @@ func BenchmarkLocate(b *testing.B) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for b.Loop() {
 		built.Locate(netip.AddrFrom4([4]byte{byte(r.IntN(4)), byte(r.IntN(8)), byte(r.IntN(8)), byte(r.IntN(256))}))
+	}
+}
+
+// Children iterates over the ranges directly below one, in the order of their addresses; none for a
+// range that is not in the tree.
+func (t *Tree) Children(p netip.Prefix) iter.Seq[netip.Prefix] {
+	return func(yield func(netip.Prefix) bool) {
+		id, ok := int32(nodeAll), true
+		if p.IsValid() {
+			id, ok = t.find(p)
+		}
+		if !ok {
+			return
+		}
+		for i := id + 1; i < t.nodes[id].end; i = t.nodes[i].end {
+			if !yield(t.nodes[i].prefix) {
+				return
+			}
+		}
 	}
 }

@@ -98,7 +98,7 @@ func (v *View) hostHere(ctx context.Context, host string) (*control.Host, error)
 	}
 	if !d.NotBefore.IsZero() {
 		h.NotBeforeS, h.Backoff = max(d.NotBefore.Sub(now).Seconds(), 0), d.Backoff
-		h.PutOff = d.NotBefore.After(d.Horizon(now, v.horizon(v.deps.About.Patience)))
+		h.PutOff = d.NotBefore.After(owner.Horizon(d.Mute, now, v.horizon(v.deps.About.Patience)))
 	}
 	if h.Fails = d.Fails; d.Fails > 0 {
 		h.FailOutcome = d.FailOutcome.String()
@@ -319,7 +319,7 @@ func whyLate(l *control.WhyLine, f *owner.Fate, now, horizon time.Time) {
 			l.Text += ": " + f.HostWhy
 		}
 	}
-	l.PutOff = next.After(f.Horizon(now, horizon))
+	l.PutOff = next.After(owner.Horizon(f.HostMute, now, horizon))
 	switch {
 	case l.PutOff && f.HostMute:
 		l.Text += "; deferred: the host never responded"

@@ -335,7 +335,7 @@ func TestManyPositionsGoInPieces(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !a.keeper.Clean() || a.keeper.Moved() != int64(n) {
-		t.Errorf("clean: %v, %d positions of %d moved", a.keeper.Clean(), a.keeper.Moved(), n)
+	if !a.keeper.Clean() || a.keeper.moved != int64(n) {
+		t.Errorf("clean: %v, %d positions of %d moved", a.keeper.Clean(), a.keeper.moved, n)
 	}
 }

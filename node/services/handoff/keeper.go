@@ -130,7 +130,7 @@ type Keeper struct {
 	last  uint64
 	sent  sent
 	gone  []gone // own records that are elsewhere and still to be removed here, before anything else
-	moved int64
+	moved int64  // positions whose records were handed on or taken over
 	// kept maps sources to the time since which their handed-off records are retained.
 	kept map[peer.ID]time.Time
 	// refused are peers that rejected the last push: the next one is small, until one is accepted.
@@ -229,9 +229,6 @@ func within(r Reader, arc ring.Arc) (bool, error) {
 	}
 	return false, nil
 }
-
-// Moved returns the number of positions whose records were handed on or taken over.
-func (k *Keeper) Moved() int64 { return k.moved }
 
 // Tick continues the walk. At most one push is under way at a time.
 func (k *Keeper) Tick(now time.Time) (r Ready, err error) {

@@ -54,11 +54,8 @@ func NewWatch(d Place, self peer.ID) *Watch {
 }
 
 func (w *Watch) now() ringMoment {
-	s := ringMoment{state: w.dht.State(), leaves: w.leaves()}
+	s := ringMoment{state: w.dht.State(), leaves: w.leaves(), attached: member.IDs(w.dht.Attachments())}
 	s.arc, s.serves = w.dht.Arc()
-	for _, p := range w.dht.Attachments() {
-		s.attached = append(s.attached, p.ID)
-	}
 	return s
 }
 

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
@@ -114,12 +115,7 @@ func Refusing(request string, who Who, why string) Service {
 }
 
 // Together combines methods with different tags to one service.
-func Together(services ...Service) (all Service) {
-	for _, s := range services {
-		all = append(all, s...)
-	}
-	return all
-}
+func Together(services ...Service) Service { return slices.Concat(services...) }
 
 // Rules calls say with the accepted callers of each method.
 func (s Service) Rules(say func(request string, who Who)) {
