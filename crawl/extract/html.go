@@ -414,8 +414,8 @@ func (r *reader) image(src []byte) {
 }
 
 // compare adds a piece of text to the SimHash of the document: the eight bytes after each letter a,
-// which is one of 12 to 16 in most languages that have it. Each word would cost three times as much.
-// A piece does not depend on what stands before it.
+// which is one of 12 to 16 in most languages that have it. Each word would cost three times as
+// much. A piece does not depend on what stands before it.
 func (r *reader) compare(text []byte) {
 	for {
 		at := bytes.IndexByte(text, 'a')

@@ -386,6 +386,6 @@ func parseDate(text string) uint32 {
 	return 0
 }
 
-// extensions are the usual prefixes of extensions of sitemaps, whose elements describe images, videos
-// and the like, or of HTML or media feeds.
+// extensions are the usual prefixes of extensions of sitemaps, whose elements describe images,
+// videos and the like, or of HTML or media feeds.
 var extensions = []string{"image", "video", "news", "mobile", "xhtml", "media"}

@@ -1,10 +1,11 @@
 package owner
 
 import (
+	"slices"
+
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/owner/leases"
 	"github.com/apoidea/apoidea/crawl/owner/links"
-	"slices"
 )
 
 // review reevaluates the hosts in memory after a change that may affect any of them, a bounded
