@@ -298,7 +298,7 @@ func (n *Node) buildServices() (err error) {
 	if n.registry, err = jobs.NewRegistry(jobs.RegistryDeps{Owners: n.router, Keep: n.meta.space, Changed: n.jobChanged, Key: key, Own: own, Whose: whose, Log: n.log}); err != nil {
 		return err
 	}
-	if n.crawl, err = crawling.New(n.crawling(), crawling.Deps{Self: n.ring.net.Self(), Router: n.router, Send: n.sendSession, Content: n.contents, Bodies: n.bodies, Jobs: jobs.Worked{Registry: n.registry}, OptOuts: n.optOuts, Permits: n.permits, Clock: n.clock.clock, Fetched: n.metrics.Fetched, Outcome: n.outcome, Log: n.log, Paused: func() bool { return n.limits.Paused() }}); err != nil {
+	if n.crawl, err = crawling.New(n.crawling(), n.crawled()); err != nil {
 		return err
 	}
 	rules := n.cfg.Limits
