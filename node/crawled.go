@@ -99,7 +99,7 @@ func (n *Node) crawling() crawling.Config {
 // crawled returns the worker's dependencies. Owners and limits are set later.
 func (n *Node) crawled() crawling.Deps {
 	return crawling.Deps{
-		Self: n.ring.net.Self(), Router: n.router, Send: n.sendSession, Content: n.contents, Bodies: n.bodies, Jobs: jobs.Worked{Registry: n.registry}, OptOuts: n.optOuts, Permits: n.permits, Clock: n.clock.clock,
+		Self: n.ring.net.Self(), Signed: n.ring.net.Signed, Router: n.router, Send: n.sendSession, Content: n.contents, Bodies: n.bodies, Jobs: jobs.Worked{Registry: n.registry}, OptOuts: n.optOuts, Permits: n.permits, Clock: n.clock.clock,
 		Fetched: n.metrics.Fetched, Outcome: n.outcome, Log: n.log,
 		Paused: func() bool { return n.limits.Paused() },
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/calls"
-	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
@@ -486,7 +485,7 @@ func (n *Node) hosting() owner.Config {
 	c.CheckRate, c.Sign = n.cfg.CheckRate, n.ring.net.Sign
 	c.Certified = func(by string, key ring.Key, text, signature []byte) bool {
 		id := peer.ID(by)
-		return (id == n.ring.net.Self() || n.ring.dht.Served(id, key)) && member.Signed(id, text, signature)
+		return (id == n.ring.net.Self() || n.ring.dht.Served(id, key)) && n.ring.net.Signed(id, text, signature)
 	}
 	return c
 }

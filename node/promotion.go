@@ -36,14 +36,13 @@ func (n *Node) promote(ctx context.Context) error {
 		for _, p := range n.ring.dht.Attached() {
 			w := workers[string(p.ID)]
 			served := time.Since(time.Unix(int64(min(w.Since, 1<<40)), 0)) //nolint:gosec // bounded
-			if w.Lost > 0 || w.Agreed < trust.First || served < n.cfg.Promote || !n.ring.aloneInNetwork(p) || !n.ring.dialable(ctx, p) {
+			revoked := false
+			n.ring.dht.Admission(func(b *admission.Book, _ time.Time) { revoked = b.Revoked(p.ID) })
+			if revoked || w.Lost > 0 || w.Agreed < trust.First || served < n.cfg.Promote || !n.ring.aloneInNetwork(p) || !n.ring.dialable(ctx, p) {
 				continue
 			}
-			inv, err := n.invite(ctx, p.ID, admission.DefaultValidity)
-			if err == nil && inv.Delivered {
+			if inv, err := n.invite(ctx, p.ID, admission.DefaultValidity); err == nil && inv.Delivered {
 				n.log.Info("worker invited, as it has served and all checks agreed", "peer", p.ID, "checks", w.Agreed)
-			} else {
-				n.log.Debug("invitation of a worker failed", "peer", p.ID, "err", err)
 			}
 		}
 	}

@@ -93,7 +93,7 @@ func receipts(t *testing.T, p, owner *testPeer) (pages int) {
 					lines = append(lines, value+"\n"...)
 				}
 			}
-			if !member.Signed(owner.ring.net.Self(), wire.SignedReceipt(string(self), lines), signature) {
+			if !member.Signed(owner.ring.net.Self(), append(wire.SignedReceipt(string(self), lines), "test"...), signature) {
 				t.Errorf("the signature of a receipt does not match: %s", block)
 			}
 		}); err != nil {

@@ -74,7 +74,7 @@ func (oc *outcomes) distrust(loser string) {
 		}
 	}
 	for _, js := range oc.jobs.Order {
-		if js.Known && js.State != job.StateCanceled {
+		if js.Known && js.State != job.StateCanceled && js.State != job.StateDone {
 			oc.scans.Reset(js, loser)
 		}
 	}

@@ -25,6 +25,7 @@ type crew struct {
 	requests int
 	waiting  []owner.Place // not placed yet
 	offers   []owner.Offer
+	by       map[string]*wire.Certificate // of the last lease of each worker
 }
 
 func (c *crew) keep(r owner.Ready) {
@@ -32,7 +33,7 @@ func (c *crew) keep(r owner.Ready) {
 }
 
 func newCrew(t *testing.T, rate float64, workers ...string) *crew {
-	c := &crew{fetched: make(map[string]int)}
+	c := &crew{by: make(map[string]*wire.Certificate), fetched: make(map[string]int)}
 	c.scene = newScene(t, func(_ *wire.JobSpec, cfg *owner.Config) {
 		cfg.CheckRate = rate
 		cfg.Random = func() float64 { return 0.5 }
@@ -79,6 +80,9 @@ func (c *crew) take(worker, host string) {
 	c.keep(ready)
 	for len(reply.GetGrants()) == 1 {
 		g := reply.GetGrants()[0]
+		if len(g.GetSignature()) > 0 {
+			c.by[worker] = &wire.Certificate{Epoch: g.GetEpoch(), Signature: g.GetSignature()}
+		}
 		w := &wire.HostWork{Host: host, Epoch: g.GetEpoch(), Want: 4}
 		for _, url := range g.GetUrl() {
 			c.fetched[string(url)]++
@@ -315,5 +319,44 @@ func TestFirstPagesAreCheckedSoon(t *testing.T) {
 	c.work(100)
 	if n := c.owner.Counts(c.id); n.Done != 60 || n.Outstanding() != 0 || at == 0 || at > 16 {
 		t.Errorf("%+v; checked after %d requests", n, at)
+	}
+}
+
+// TestOthersDoNotAnswerChecks: while a check is out at another worker, the checked one cannot
+// confirm itself by repeating its report under its certificate.
+func TestOthersDoNotAnswerChecks(t *testing.T) {
+	c := newCrew(t, 0.02, "liar", "w2", "w3")
+	lies := make(map[string]*wire.Fetched)
+	c.page = func(worker, url string, _ int) string {
+		if worker == "liar" {
+			sum := sha256.Sum256([]byte("a lie"))
+			lies[url] = c.got(url, link.OutcomeOK)
+			lies[url].Digest, lies[url].FetchedMs = sum[:], lies[url].GetFetchedMs()+5
+			return "a lie"
+		}
+		if lie := lies[url]; lie != nil {
+			_, ready := c.say("liar", &wire.Session{Hosts: []*wire.HostWork{{Host: "a.example", Certificate: c.by["liar"], Fetched: []*wire.Fetched{lie}}}})
+			c.keep(ready)
+		}
+		return "the page " + url
+	}
+	c.keep(c.post(0, pages("a.example", 4)...))
+	c.work(100)
+	if w := c.owner.Workers()["liar"]; w.Lost == 0 || w.Agreed > 0 || c.forged() != 0 {
+		t.Errorf("liar: %+v, %d forged", w, c.forged())
+	}
+	if n := c.owner.Counts(c.id); n.Done != 4 || n.Outstanding() != 0 {
+		t.Errorf("%+v", n)
+	}
+}
+
+// TestChecksKeepTheRequestLimit: a host gets no more requests with checks than its limit.
+func TestChecksKeepTheRequestLimit(t *testing.T) {
+	c := newCrew(t, 1, "w1", "w2")
+	c.owner.Cfg.MaxRequests = 12
+	c.keep(c.post(0, pages("a.example", 10)...))
+	c.work(100)
+	if n := c.owner.Counts(c.id); c.requests > 12 || n.Outstanding() != 0 {
+		t.Errorf("%d requests; %+v", c.requests, n)
 	}
 }

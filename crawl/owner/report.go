@@ -66,8 +66,8 @@ func (oc *outcomes) report(h *hosts.Host, from string, f *wire.Fetched, went lin
 	p := ondisk.Pending{Hash: hash, Hops: got.Hops, Kind: got.Kind, URL: url}
 	p.Depth = got.Depth
 	it := h.Lease.Item(hash)
-	if it != nil && it.Job != hj {
-		it = nil
+	if it != nil && (it.Job != hj || it.Check != nil && h.Lease.Session.Peer != from) {
+		it = nil // a check is made by the worker that was chosen for it
 	}
 	if it != nil {
 		delete(h.Lease.Out, hash)

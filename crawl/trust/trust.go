@@ -14,6 +14,7 @@ import (
 	"errors"
 	"math"
 	"math/bits"
+	"net/http"
 
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/storage/kv"
@@ -114,9 +115,10 @@ func (o *Opinion) isPage() bool {
 }
 
 // Conclusive reports whether an outcome says something of the page that another fetch can confirm:
-// not a failure of the network, nor what another fetch may find to be over.
+// not a failure of the network or of the server, nor a site that refuses a peer.
 func (o *Opinion) Conclusive() bool {
-	return o.isPage() || o.Outcome == link.OutcomeRedirect || o.Outcome == link.OutcomeHTTPError && !o.Outcome.Retryable(o.Status)
+	return o.isPage() || o.Outcome == link.OutcomeRedirect ||
+		o.Outcome == link.OutcomeHTTPError && (o.Status == http.StatusNotFound || o.Status == http.StatusGone)
 }
 
 // Bits in which the SimHashes of two fetches differ. Those of unrelated pages differ in 32 on

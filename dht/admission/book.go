@@ -216,10 +216,24 @@ func (b *Book) Accept(now time.Time, m *wire.Admission) error {
 	if err := b.Admit(now, b.self, m); err != nil {
 		return err
 	}
-	if after := b.verified[b.self]; before != nil && after != nil && after.until < before.until {
+	after := b.verified[b.self]
+	if before == nil || after == nil || before.until <= now.Unix() {
+		return nil
+	}
+	// A member could make others its subjects else, and revoke them.
+	if issuer := b.issuer(before.chain); issuer != b.issuer(after.chain) && len(after.chain) >= len(before.chain) {
+		b.verified[b.self] = before
+		return fmt.Errorf("%w: this peer has one of peer %s", ErrCertificate, issuer)
+	}
+	if after.until < before.until {
 		b.verified[b.self] = before
 	}
 	return nil
+}
+
+// Revoked reports whether any issuer has revoked a peer, also before it was invited again.
+func (b *Book) Revoked(id peer.ID) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Keys(b.revoked)), func(r revocation) bool { return r.subject == id })
 }
 
 // Issue returns a chain for subject that is valid for a duration, or as long as the own one.
@@ -243,7 +257,11 @@ func (b *Book) Issue(now time.Time, key crypto.PrivKey, subject peer.ID, valid t
 	if r := b.revoked[revocation{subject, b.self}]; r != nil {
 		from = max(from, r.GetAt())
 	}
-	cert, err := issue(key, b.network, b.charter.Founder, subject, from, from+int64(valid/time.Second))
+	expires := from + int64(valid/time.Second)
+	if own := b.verified[b.self]; own != nil {
+		expires = min(expires, own.until) // else it would outlive the revocation, which needs the own chain
+	}
+	cert, err := issue(key, b.network, b.charter.Founder, subject, from, expires)
 	if err != nil {
 		return nil, err
 	}

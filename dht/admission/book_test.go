@@ -413,3 +413,36 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestMembersDoNotTakeOver: a member cannot make another one its subject, and a certificate ends
+// with that of its issuer.
+func TestMembersDoNotTakeOver(t *testing.T) {
+	all := people(t, 4)
+	founder, a, b, c := all[0], all[1], all[2], all[3]
+	invites(t, start, time.Hour, founder, a)
+	invites(t, start, MaxValidity, founder, b)
+	m, err := b.Issue(start, b.key, a.id, MaxValidity)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Accept(start, m); !errors.Is(err, ErrCertificate) {
+		t.Errorf("another issuer: %v", err)
+	}
+	if issuer, until, ok := a.Own(); !ok || issuer != founder.id || !until.Equal(start.Add(time.Hour)) {
+		t.Errorf("issued by %s until %v", issuer, until)
+	}
+	invites(t, start, MaxValidity, a, c)
+	if _, until, _ := c.Own(); !until.Equal(start.Add(time.Hour)) {
+		t.Errorf("valid until %v, the issuer until %v", until, start.Add(time.Hour))
+	}
+	if err := a.Accept(start.Add(2*time.Hour), m); err != nil {
+		t.Errorf("another issuer after the end: %v", err)
+	}
+	r, err := founder.Revoke(start, founder.key, b.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := founder.Take(start, r); err != nil || !founder.Revoked(b.id) || founder.Revoked(a.id) {
+		t.Errorf("revoked: %v, %v; %v", founder.Revoked(b.id), founder.Revoked(a.id), err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/apoidea/apoidea/dht/calls"
+	"github.com/apoidea/apoidea/dht/member"
 )
 
 // Profile is the network environment of a peer.
@@ -248,13 +250,16 @@ type ground struct {
 // Self returns this peer's ID.
 func (g *ground) Self() peer.ID { return g.self }
 
-// Sign returns the signature of a text by the peer's key; text begins with its purpose.
+// Sign returns the signature, by the peer's key, of a text that begins with its purpose; it is
+// valid in this network only.
 func (g *ground) Sign(text []byte) []byte {
-	signature, err := g.cfg.Identity.Sign(text)
-	if err != nil {
-		g.log.Error("signing failed", "err", err) // never of an Ed25519 key
-	}
+	signature, _ := g.cfg.Identity.Sign(append(slices.Clip(text), g.cfg.Network...)) // an Ed25519 key always can
 	return signature
+}
+
+// Signed reports whether a peer of this network has signed a text.
+func (g *ground) Signed(by peer.ID, text, signature []byte) bool {
+	return member.Signed(by, append(slices.Clip(text), g.cfg.Network...), signature)
 }
 
 // Host returns the libp2p host, for features that this package lacks.

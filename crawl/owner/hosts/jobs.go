@@ -192,7 +192,7 @@ func (t *JobTable) Evict(hosts map[string]*Host) {
 		}
 	}
 	t.Order = slices.DeleteFunc(t.Order, func(js *JobState) bool {
-		if needed[js] || js.dirty || js.Open() > 0 || js.Entries() > 0 || js.Refresh != 0 || js.Budget.Drawing || t.drawAt(js) != Never {
+		if needed[js] || js.dirty || js.Open() > 0 || js.Checks > 0 || js.Entries() > 0 || js.Refresh != 0 || js.Budget.Drawing || t.drawAt(js) != Never {
 			return false
 		}
 		delete(t.ByID, js.ID)

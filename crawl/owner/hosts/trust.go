@@ -2,6 +2,7 @@ package hosts
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
@@ -54,7 +55,9 @@ func (ws *Workers) Of(id string) *trust.Worker {
 		}
 	}
 	if len(ws.known) >= maxWorkers {
-		ws.Save()
+		for other := range ws.known {
+			ws.Store(other)
+		}
 		clear(ws.known)
 	}
 	ws.known[id] = w
@@ -63,13 +66,6 @@ func (ws *Workers) Of(id string) *trust.Worker {
 
 // Store writes the record of a worker with the step.
 func (ws *Workers) Store(id string) { ws.Buf.Set(ondisk.TrustKey(id), ws.known[id].Encode()) }
-
-// Save writes all records in memory.
-func (ws *Workers) Save() {
-	for id := range ws.known {
-		ws.Store(id)
-	}
-}
 
 // All returns the records of all workers, by worker.
 func (ws *Workers) All() map[string]trust.Worker {
@@ -81,7 +77,9 @@ func (ws *Workers) All() map[string]trust.Worker {
 		return true
 	})
 	for id, w := range ws.known {
-		all[id] = *w
+		if w.Pages > 0 {
+			all[id] = *w
+		}
 	}
 	return all
 }
@@ -103,14 +101,8 @@ func (cs *Checks) Bars(worker string) bool {
 }
 
 // Barred returns the workers in memory that get no lease, in order.
-func (cs *Checks) Barred() (list []string) {
-	for id := range cs.Workers.known {
-		if cs.Bars(id) {
-			list = append(list, id)
-		}
-	}
-	slices.Sort(list)
-	return list
+func (cs *Checks) Barred() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(cs.Workers.known)), func(id string) bool { return !cs.Bars(id) })
 }
 
 // Begin adds the report of a page to the checks of its host, if it is chosen.

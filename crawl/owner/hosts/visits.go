@@ -347,6 +347,9 @@ func (s *Scans) reset(h *Host, hj *Job, hash uint64, f *ondisk.Final, worker str
 		return
 	}
 	if it := h.Lease.Item(hash); it != nil {
+		if it.Check != nil {
+			it.Check.Out = false
+		}
 		delete(h.Lease.Out, hash) // a visit of the page; a report of it is late then
 	}
 	hj.Reopen(hash, f, pageOf(f))

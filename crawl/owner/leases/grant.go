@@ -165,7 +165,7 @@ func (gr *Granter) fillChecks(h *hosts.Host, n int, g *wire.Grant) {
 			continue
 		}
 		had, ok := c.Job.Entry(c.Hash)
-		if !ok || !had.Done || !c.Job.State.State.Grants() || f.Cfg.OptOuts.URL(had.Final.URL) != "" || h.Lease.Item(c.Hash) != nil || !c.Granted() {
+		if !ok || !had.Done || !c.Job.State.State.Grants() || gr.RequestsLeft(c.Job) <= 0 || f.Cfg.OptOuts.URL(had.Final.URL) != "" || h.Lease.Item(c.Hash) != nil || !c.Granted() {
 			gr.leases.checks.Unclear(h, func(other *hosts.Check) bool { return other == c })
 			continue
 		}

@@ -18,7 +18,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
-	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
@@ -105,8 +104,7 @@ func (a *archive) Save(x *pages.Exchange) (recordID string, err error) {
 
 // receipt archives the receipt of an owner, if its signature is valid.
 func (c *Crawl) receipt(owner string, lines, signature []byte) error {
-	self := string(c.deps.Self)
-	if !member.Signed(peer.ID(owner), wire.SignedReceipt(self, lines), signature) {
+	if !c.deps.Signed(peer.ID(owner), wire.SignedReceipt(string(c.deps.Self), lines), signature) {
 		c.deps.Log.Debug("receipt with an invalid signature", "owner", peer.ID(owner))
 		return nil
 	}

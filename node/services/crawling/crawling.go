@@ -69,6 +69,8 @@ func ArchiveDir(dataDir string) string { return filepath.Join(dataDir, "archive"
 // Deps are the dependencies of a crawl.
 type Deps struct {
 	Self peer.ID // this peer
+	// Signed reports whether a peer has signed a text.
+	Signed func(by peer.ID, text, signature []byte) bool
 	// Router finds the owners of hosts, Send sends messages of the worker to one of them, which may be
 	// this peer.
 	Router *rpc.Router

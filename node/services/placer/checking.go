@@ -17,12 +17,9 @@ func (pl *Placer) checker(p *owner.Place) owner.Placement {
 	list := slices.DeleteFunc(pl.candidates(ring.HostKey(p.Host), p.Exclude), func(c placement.Candidate) bool {
 		return slices.Contains(p.Exclude, c.Peer) || c.Self && pl.deps.Paused()
 	})
-	networks := make(map[string]bool)
-	for _, id := range p.Exclude {
-		networks[pl.deps.Origin(peer.ID(id))] = true
-	}
 	others := slices.DeleteFunc(slices.Clone(list), func(c placement.Candidate) bool {
-		return networks[pl.deps.Origin(peer.ID(c.Peer))]
+		network := pl.deps.Origin(peer.ID(c.Peer))
+		return slices.ContainsFunc(p.Exclude, func(id string) bool { return pl.deps.Origin(peer.ID(id)) == network })
 	})
 	if len(others) > 0 {
 		list = others
