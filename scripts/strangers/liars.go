@@ -243,6 +243,10 @@ func (s *scene) lied(ctx context.Context, r *lieReport, port int, fetched map[st
 	s.until(ctx, "the liar has not left the ring", func() bool { return s.members(ctx, ids...) == 0 })
 }
 
+// postWithin is the time after which a post is made again: a liar that owns the record of the job
+// does not answer.
+const postWithin = 8 * time.Second
+
 // post posts a job, and returns its ID before its seeds are delivered: liars may reject some as
 // long as they are there.
 func (s *scene) post(ctx, life context.Context, spec control.JobSpec) (id string) {
@@ -252,7 +256,9 @@ func (s *scene) post(ctx, life context.Context, spec control.JobSpec) (id string
 	known := make(chan struct{})
 	s.group.Go(func() {
 		for life.Err() == nil {
-			if j, err := client.Post(life, spec); err == nil {
+			within, cancel := context.WithTimeout(life, postWithin)
+			j, err := client.Post(within, spec)
+			if cancel(); err == nil {
 				posted <- j
 				return
 			}
