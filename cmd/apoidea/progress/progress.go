@@ -60,14 +60,14 @@ func lines(w io.Writer) func(control.Progress) error {
 	last, said := math.Inf(-1), ""
 	return func(p control.Progress) error {
 		rate := pace.of(&p)
-		gap, says := lineEvery, fmt.Sprint(p.Pages, p.Duplicates, p.Redirects, p.Errors, p.URLsSeen, p.URLsPending, p.URLsLeased, p.URLsPutOff, p.Members, p.Note)
+		gap, says := lineEvery, fmt.Sprint(p.Pages, p.Duplicates, p.Redirects, p.Errors, p.URLsSeen, p.URLsPending, p.URLsLeased, p.URLsPutOff, p.Checks, p.Members, p.Note)
 		for i := range p.Waits {
 			says += " " + p.Waits[i].Reason
 		}
 		if says == said {
 			gap = sameEvery
 		}
-		ending := p.URLsPending+p.URLsLeased+p.Outbox == 0 && p.Note == "" // the last report follows
+		ending := p.Outstanding() == 0 && p.Note == "" // the last report follows
 		if !p.Idle && (ending || p.ElapseS-last < gap.Seconds()) {
 			return nil
 		}
@@ -116,6 +116,9 @@ func progressText(p control.Progress, rate string) string {
 	text += show.Waits(p.Waits, p.Pages == 0)
 	if p.URLsPutOff > 0 {
 		text += fmt.Sprintf("; %d deferred", p.URLsPutOff)
+	}
+	if p.Checks > 0 {
+		text += fmt.Sprintf("; %d pages to be checked", p.Checks)
 	}
 	if p.Idle {
 		text += "; done"
