@@ -109,7 +109,7 @@ func (o *Owner) Placed(name string, p hosts.Placement) {
 		return
 	}
 	switch {
-	case p.Worker == "" && h.Search.Check: // nobody can make the check
+	case p.Worker == "" && h.Search.Check: // no worker can make the check
 		next := h.CheckDue()
 		o.checks.Unclear(h, func(c *hosts.Check) bool { return c == next })
 		h.Search.Exclude = nil

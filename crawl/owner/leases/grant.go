@@ -157,7 +157,7 @@ func (gr *Granter) fill(h *hosts.Host, n int, g *wire.Grant) int {
 }
 
 // fillChecks adds the pages that a worker fetches again to check the reports of others. It cannot
-// tell them from other pages.
+// distinguish them from other pages.
 func (gr *Granter) fillChecks(h *hosts.Host, n int, g *wire.Grant) {
 	f := filler{Granter: gr, h: h, g: g, room: n, column: -1}
 	for _, c := range slices.Clone(h.Checks) {
