@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,15 +106,9 @@ const (
 )
 
 func (o Options) withDefaults() Options {
-	if o.CacheBytes == 0 {
-		o.CacheBytes = DefaultCacheBytes
-	}
-	if o.MemTableBytes == 0 {
-		o.MemTableBytes = DefaultMemTableBytes
-	}
-	if o.MaxOpenFiles == 0 {
-		o.MaxOpenFiles = DefaultOpenFiles
-	}
+	o.CacheBytes = cmp.Or(o.CacheBytes, DefaultCacheBytes)
+	o.MemTableBytes = cmp.Or(o.MemTableBytes, DefaultMemTableBytes)
+	o.MaxOpenFiles = cmp.Or(o.MaxOpenFiles, DefaultOpenFiles)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"cmp"
 	"container/heap"
 	"fmt"
 	"net/netip"
@@ -300,21 +301,11 @@ type Config struct {
 }
 
 func (c *Config) fill() {
-	if c.MaxCrawlDelay == 0 {
-		c.MaxCrawlDelay = DefaultMaxCrawlDelay
-	}
-	if c.Factor == 0 {
-		c.Factor = DefaultFactor
-	}
-	if c.MaxAdaptive == 0 {
-		c.MaxAdaptive = DefaultMaxAdaptive
-	}
-	if c.PerIP == 0 {
-		c.PerIP = DefaultPerIP
-	}
-	if c.IPDelay == 0 {
-		c.IPDelay = c.Delay / ipShare
-	}
+	c.MaxCrawlDelay = cmp.Or(c.MaxCrawlDelay, DefaultMaxCrawlDelay)
+	c.Factor = cmp.Or(c.Factor, DefaultFactor)
+	c.MaxAdaptive = cmp.Or(c.MaxAdaptive, DefaultMaxAdaptive)
+	c.PerIP = cmp.Or(c.PerIP, DefaultPerIP)
+	c.IPDelay = cmp.Or(c.IPDelay, c.Delay/ipShare)
 	if c.Delay == 0 {
 		c.Factor, c.PerIP, c.IPDelay = -1, -1, -1
 	}

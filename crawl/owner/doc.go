@@ -23,7 +23,7 @@
 //     nor the end of a crawl depend on visits; see hosts/visits.go and package fresh.
 //   - lease certificate: the owner's signature of host, worker and epoch. An outcome that arrives
 //     after the end of its lease, or at another owner, is accepted with it.
-//   - check: a page that other workers fetch again, to compare their reports with that of the first.
+//   - check: a page that other workers fetch again, to compare their reports with the first one.
 //   - synced: all records of a key that other peers may hold have arrived. Until then an owner
 //     accepts links, but answers no worker about the host.
 //   - frozen: a host that is being handed off. Its lease is transferred as a note, and adopted by

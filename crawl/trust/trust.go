@@ -124,7 +124,7 @@ func (o *Opinion) Conclusive() bool {
 // Bits in which the SimHashes of two fetches differ. Those of unrelated pages differ in 32 on
 // average, with a standard deviation of 4; 16 bits are a cosine similarity of 0.71. Up to nearBits
 // the second worker confirms the first. A worker loses only if the two others differ in at most
-// closeBits, and it differs from both in more than farBits: so a page that changes accuses no worker.
+// closeBits, and it differs from both in more than farBits: a page that changes accuses no worker.
 const (
 	closeBits = 12
 	nearBits  = 16

@@ -133,12 +133,8 @@ func Order(networks []Network) []Network {
 			continue
 		}
 		last := &out[len(out)-1]
-		if last.Org == "" {
-			last.Org = n.Org
-		}
-		if last.Country == "" {
-			last.Country = n.Country
-		}
+		last.Org = cmp.Or(last.Org, n.Org)
+		last.Country = cmp.Or(last.Country, n.Country)
 	}
 	return out
 }
@@ -159,12 +155,8 @@ func inherit(networks []Network) {
 		}
 		if len(around) > 0 {
 			parent := around[len(around)-1]
-			if n.Org == "" {
-				n.Org = parent.Org
-			}
-			if n.Country == "" {
-				n.Country = parent.Country
-			}
+			n.Org = cmp.Or(n.Org, parent.Org)
+			n.Country = cmp.Or(n.Country, parent.Country)
 		}
 		around = append(around, n)
 	}
