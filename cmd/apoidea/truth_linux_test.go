@@ -76,7 +76,9 @@ func forAll(t *testing.T, base, program string) string {
 	there := filepath.Join(base, "apoidea")
 	copied, err := os.ReadFile(program)
 	if err == nil {
+		syscall.ForkLock.RLock() // a process that is forked now would hold the file open: "text file busy"
 		err = os.WriteFile(there, copied, 0o755)
+		syscall.ForkLock.RUnlock()
 	}
 	for _, open := range []string{filepath.Dir(base), base, there} {
 		if err == nil {
