@@ -111,7 +111,7 @@ func TestAdmissionIsChecked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Run(t.Context()); !errors.Is(err, admission.ErrCharter) && (err == nil || !strings.Contains(err.Error(), "--admission invite, and the ring is open")) {
+	if err := n.Run(t.Context()); !errors.Is(err, admission.ErrCharter) && (err == nil || !strings.Contains(err.Error(), "--admission invite, but the ring is open")) {
 		t.Errorf("a peer joins a ring of another mode: %v", err)
 	}
 	if err := founder.stop(); err != nil {

@@ -287,7 +287,7 @@ func (vs *visits) accepts(s *hosts.Session, h *hosts.Host, n int, reply *leases.
 		may = true
 	}
 	// Without another worker this peer fetches itself, even if its network forges pages.
-	may = (may || vs.Cfg.IsNear(s.Peer) && h.Search.State != hosts.SearchOffered) && (s.Peer == vs.Cfg.Self || !vs.checks.Bars(s.Peer))
+	may = (may || vs.Cfg.IsNear(s.Peer) && h.Search.State != hosts.SearchOffered) && (s.Peer == vs.Cfg.Self || !vs.checks.Suspends(s.Peer))
 	if h.Lease != nil || s.Incarnation == 0 && s.Heard == 0 || h.Barred(vs.Now) || h.Search.Reserved > 0 || !may || !h.Search.Check && vs.agenda.URLsAt(h) > vs.Now {
 		reply.Revoke(h.Rec.Name)
 		if offered {

@@ -3,9 +3,9 @@
 //
 // A worker reports what it fetched, and no other peer sees the page. Of a new worker the first
 // pages are checked, later a small share. Another worker fetches the page again. If the two differ,
-// a third one decides, and the worker that stands alone has lost: its leases end, its pages are
-// fetched again, and it gets no lease for a time. If all three differ, or two of them only a
-// little, the page changes with each fetch, and no worker has lost.
+// a third one does. A worker loses if two others report nearly the same page, and its own is far
+// from both: its pages of unfinished jobs are fetched again, and it gets no lease for a time. If
+// all three differ, or two only a little, the page changes with each fetch, and no worker loses.
 package trust
 
 import (
@@ -23,7 +23,7 @@ import (
 // First is the number of pages of a new worker, or of one that has lost a check, that are checked.
 const First = 10
 
-// Worker is what one owner knows of a worker.
+// Worker holds one owner's counters of a worker.
 type Worker struct {
 	Since   uint64 // Unix seconds of its first report
 	Pages   uint64 // pages that it reported
@@ -35,9 +35,8 @@ type Worker struct {
 	LostAt  uint64 // Unix seconds of the last loss
 }
 
-// Sample counts a page, and reports whether it is checked: the first pages, and a share rate of the
-// others, by random, a number in [0, 1) that no worker can predict. The share doubles with each
-// loss.
+// Sample counts a page, and reports whether to check it: the first pages always, others with
+// probability rate, doubled with each loss. random is in [0, 1), and no worker can predict it.
 func (w *Worker) Sample(rate, random float64) bool {
 	w.Pages++
 	w.Anew++
@@ -52,14 +51,14 @@ func (w *Worker) Sample(rate, random float64) bool {
 // Lose counts a lost check: the worker starts anew.
 func (w *Worker) Lose(now uint64) { w.Lost, w.Anew, w.LostAt = w.Lost+1, 0, now }
 
-// barFor is the time in seconds without leases after the first loss; each further one doubles it.
-const barFor = 3600
+// suspension is the time in seconds without leases after the first loss; each further doubles it.
+const suspension = 3600
 
-// Barred reports whether a worker that has lost gets no lease yet. Otherwise a strategy that
+// Suspended reports whether a worker that has lost gets no lease yet. Otherwise a strategy that
 // prefers it would place the same hosts at it again, and their pages were fetched again without
 // end.
-func (w *Worker) Barred(now uint64) bool {
-	return w.Lost > 0 && now < w.LostAt+barFor<<min(w.Lost-1, 7)
+func (w *Worker) Suspended(now uint64) bool {
+	return w.Lost > 0 && now < w.LostAt+suspension<<min(w.Lost-1, 7)
 }
 
 // format is the version of the stored form.
@@ -114,8 +113,8 @@ func (o *Opinion) isPage() bool {
 	return o.Outcome.Fetched() || o.Outcome == link.OutcomeNoIndex || o.Outcome == link.OutcomeTooLarge
 }
 
-// Conclusive reports whether an outcome says something of the page that another fetch can confirm:
-// not a failure of the network or of the server, nor a site that refuses a peer.
+// Conclusive reports whether another fetch can confirm an outcome: no failure of the network or of
+// the server, nor a site's refusal.
 func (o *Opinion) Conclusive() bool {
 	return o.isPage() || o.Outcome == link.OutcomeRedirect ||
 		o.Outcome == link.OutcomeHTTPError && (o.Status == http.StatusNotFound || o.Status == http.StatusGone)

@@ -45,7 +45,7 @@ func TestJudgment(t *testing.T) {
 func TestBar(t *testing.T) {
 	w := new(Worker)
 	for i, hours := range []uint64{1, 2, 4} {
-		if w.Lose(1000); !w.Barred(1000+hours*3600-1) || w.Barred(1000+hours*3600) {
+		if w.Lose(1000); !w.Suspended(1000+hours*3600-1) || w.Suspended(1000+hours*3600) {
 			t.Errorf("loss %d: want a bar of %d h", i+1, hours)
 		}
 	}

@@ -1,10 +1,10 @@
 // Package admission decides which peers may be members of a ring: all of them in an open ring, and
 // only those with a valid chain of certificates in a ring by invitation.
 //
-// A certificate admits one peer and is signed by its issuer: the founder, or a member that the
-// chain before it admits. Its issuer is the subject before it, so it is not stored. A chain is
-// valid until the earliest expiry of its certificates, and not if one of its subjects was revoked
-// by an issuer above it. Everything is plain: times are arguments, and no goroutine is started.
+// A certificate admits one peer, its subject. The founder signs the first one of a chain, and the
+// subject of each signs the next; so issuers are not stored. A chain has at most three, is valid
+// until the earliest expiry, and void if an issuer has revoked a subject below it. Times are
+// arguments, and no goroutine is started.
 package admission
 
 import (
@@ -24,9 +24,9 @@ import (
 )
 
 const (
-	// DefaultValidity is how long a certificate is valid by default, and a revocation stays.
+	// DefaultValidity is the default validity of a certificate.
 	DefaultValidity = 30 * 24 * time.Hour
-	// MaxValidity is the maximum of both.
+	// MaxValidity is the maximum validity of a certificate, and that of a revocation.
 	MaxValidity = 400 * 24 * time.Hour
 	// clockSlack is the allowed difference of clocks.
 	clockSlack = time.Minute
@@ -79,9 +79,9 @@ func (c Charter) verify(network string, chain []*wire.Certificate, subject peer.
 	for i, cert := range chain {
 		switch {
 		case cert.GetIssued() > now.Add(clockSlack).Unix():
-			return 0, fmt.Errorf("%w: issued at %d, in the future", ErrCertificate, cert.GetIssued())
+			return 0, fmt.Errorf("%w: issued at %s, in the future; check the clocks", ErrCertificate, rfc3339(cert.GetIssued()))
 		case cert.GetExpires() <= now.Unix():
-			return 0, fmt.Errorf("%w: expired at %d", ErrCertificate, cert.GetExpires())
+			return 0, fmt.Errorf("%w: expired at %s", ErrCertificate, rfc3339(cert.GetExpires()))
 		case cert.GetExpires()-cert.GetIssued() > int64(MaxValidity/time.Second):
 			return 0, fmt.Errorf("%w: valid for %d s, expected at most %d", ErrCertificate, cert.GetExpires()-cert.GetIssued(), int64(MaxValidity/time.Second))
 		}
@@ -98,6 +98,8 @@ func (c Charter) verify(network string, chain []*wire.Certificate, subject peer.
 	}
 	return until, nil
 }
+
+func rfc3339(unix int64) string { return time.Unix(unix, 0).UTC().Format(time.RFC3339) }
 
 // signed returns the bytes that a signature covers.
 func signed(context, network string, founder, subject peer.ID, from, until int64) []byte {

@@ -78,7 +78,7 @@ func (b *Book) Adopt(c Charter) error {
 		return fmt.Errorf("%w: the ring is %s, and this peer's ring is %s", ErrCharter, c, b.charter)
 	}
 	if b.mode != "" && b.mode != c.Mode() {
-		return fmt.Errorf("%w: --admission %s, and the ring is %s", ErrCharter, b.mode, c)
+		return fmt.Errorf("%w: --admission %s, but the ring is %s; omit the flag, or join another ring", ErrCharter, b.mode, c)
 	}
 	b.charter, b.known = c, true
 	return nil
@@ -144,7 +144,7 @@ func (b *Book) Admit(now time.Time, from peer.ID, m *wire.Admission) error {
 		b.verified[from] = e
 	}
 	if e.heard = now; e.until <= now.Unix() {
-		return fmt.Errorf("%w: expired at %d", ErrCertificate, e.until)
+		return fmt.Errorf("%w: expired at %s", ErrCertificate, rfc3339(e.until))
 	}
 	return nil
 }
@@ -203,11 +203,11 @@ func (b *Book) issuer(chain []*wire.Certificate) peer.ID {
 	return peer.ID(chain[len(chain)-2].GetSubject())
 }
 
-// Renews returns the issuer to ask for a new certificate; false while more than a third of the
-// validity is left, or without a certificate.
+// Renews returns the issuer to ask for a new certificate; false while more than two thirds of the
+// validity are left, or without a certificate.
 func (b *Book) Renews(now time.Time) (issuer peer.ID, due bool) {
 	issuer, until, ok := b.Own()
-	return issuer, ok && until.Sub(now) <= validity(b.verified[b.self].chain)/3
+	return issuer, ok && until.Sub(now) <= validity(b.verified[b.self].chain)*2/3
 }
 
 // Accept takes the own chain from its issuer, unless the present one is valid for longer.
@@ -223,7 +223,7 @@ func (b *Book) Accept(now time.Time, m *wire.Admission) error {
 	// A member could make others its subjects else, and revoke them.
 	if issuer := b.issuer(before.chain); issuer != b.issuer(after.chain) && len(after.chain) >= len(before.chain) {
 		b.verified[b.self] = before
-		return fmt.Errorf("%w: this peer has one of peer %s", ErrCertificate, issuer)
+		return fmt.Errorf("%w: the present one, from peer %s, has to expire first", ErrCertificate, issuer)
 	}
 	if after.until < before.until {
 		b.verified[b.self] = before
@@ -244,9 +244,9 @@ func (b *Book) Issue(now time.Time, key crypto.PrivKey, subject peer.ID, valid t
 	chain := b.Admission().GetChain()
 	switch {
 	case len(chain) >= wire.MaxChain:
-		return nil, fmt.Errorf("invite: the own chain has %d certificates, the maximum; ask peer %s to invite", len(chain), b.issuer(chain))
+		return nil, fmt.Errorf("invite: this peer's chain has %d certificates, the maximum; ask peer %s to invite", len(chain), b.issuer(chain))
 	case valid < time.Second || valid > MaxValidity:
-		return nil, fmt.Errorf("invite for %v: expected 1s to %v", valid, MaxValidity)
+		return nil, fmt.Errorf("invite: validity %v: expected 1s to %gh", valid, MaxValidity.Hours())
 	case subject == b.self || subject == b.charter.Founder || slices.ContainsFunc(chain, func(c *wire.Certificate) bool { return peer.ID(c.GetSubject()) == subject }):
 		return nil, fmt.Errorf("invite peer %s: it is this peer, or invited this peer", subject)
 	}
@@ -300,10 +300,10 @@ func (b *Book) Revoke(now time.Time, key crypto.PrivKey, subject peer.ID) (*wire
 		return nil, err
 	}
 	if subject == b.self || subject == b.charter.Founder {
-		return nil, fmt.Errorf("revoke peer %s: only an issuer above it can", subject)
+		return nil, fmt.Errorf("revoke peer %s: only the founder or an issuer of its chain can", subject)
 	}
 	if e := b.verified[subject]; e != nil && b.self != b.charter.Founder && !slices.ContainsFunc(e.chain, func(c *wire.Certificate) bool { return peer.ID(c.GetSubject()) == b.self }) {
-		return nil, fmt.Errorf("revoke peer %s: only an issuer above it can; peer %s invited it", subject, b.issuer(e.chain))
+		return nil, fmt.Errorf("revoke peer %s: only the founder or an issuer of its chain can; peer %s invited it", subject, b.issuer(e.chain))
 	}
 	r := &wire.Revocation{Subject: []byte(subject), By: []byte(b.self), At: now.Unix() + 1, Until: now.Add(MaxValidity).Unix(), Chain: b.Admission().GetChain()}
 	var err error

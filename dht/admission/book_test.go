@@ -288,12 +288,12 @@ func TestRenewalBeforeTheEnd(t *testing.T) {
 	all := people(t, 3)
 	founder, a, b := all[0], all[1], all[2]
 	invites(t, start, 30*time.Minute, founder, a, b)
-	if issuer, due := b.Renews(start.Add(19 * time.Minute)); issuer != a.id || due {
-		t.Errorf("due %t at %s after 19 min", due, issuer)
+	if issuer, due := b.Renews(start.Add(9 * time.Minute)); issuer != a.id || due {
+		t.Errorf("due %t at %s after 9 min", due, issuer)
 	}
-	at := start.Add(20 * time.Minute)
+	at := start.Add(10 * time.Minute)
 	if _, due := b.Renews(at); !due {
-		t.Error("not due after 20 min")
+		t.Error("not due after 10 min")
 	}
 	if _, err := founder.Renew(at, founder.key, b.id, b.Admission()); err == nil {
 		t.Error("another than the issuer renews")

@@ -95,14 +95,14 @@ type Checks struct {
 // Samples reports whether pages are checked at all.
 func (cs *Checks) Samples() bool { return cs.Cfg.CheckRate > 0 }
 
-// Bars reports whether a worker gets no lease, since it has lost a check.
-func (cs *Checks) Bars(worker string) bool {
-	return cs.Samples() && cs.Workers.Of(worker).Barred(uint64(max(cs.Now/1000, 0)))
+// Suspends reports whether a worker gets no lease, since it has lost a check.
+func (cs *Checks) Suspends(worker string) bool {
+	return cs.Samples() && cs.Workers.Of(worker).Suspended(uint64(max(cs.Now/1000, 0)))
 }
 
-// Barred returns the workers in memory that get no lease, in order.
-func (cs *Checks) Barred() []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(cs.Workers.known)), func(id string) bool { return !cs.Bars(id) })
+// Suspended returns the workers in memory that get no lease, in order.
+func (cs *Checks) Suspended() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(cs.Workers.known)), func(id string) bool { return !cs.Suspends(id) })
 }
 
 // Begin adds the report of a page to the checks of its host, if it is chosen.

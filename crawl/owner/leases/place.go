@@ -37,7 +37,7 @@ func (pl *Placer) Ask(h *hosts.Host) {
 	if pl.agenda.MayBeChecked(h) {
 		h.Search.Ask(pl.Now + pl.Cfg.PlaceTimeout.Milliseconds())
 		h.Search.Check = true
-		exclude := slices.Concat(h.CheckDue().Involved(), h.Search.Exclude, pl.checks.Barred())
+		exclude := slices.Concat(h.CheckDue().Involved(), h.Search.Exclude, pl.checks.Suspended())
 		pl.Ready.Places = append(pl.Ready.Places, hosts.Place{Host: h.Rec.Name, Addrs: h.Rec.Addrs, Exclude: exclude, Check: true, NotBefore: time.UnixMilli(pl.PoliteAt(h))})
 		return
 	}
@@ -48,7 +48,7 @@ func (pl *Placer) Ask(h *hosts.Host) {
 	n := h.Unleased()
 	h.Search.Grown = max(grownFactor*n, pl.Cfg.PlaceMin)
 	p := hosts.Place{
-		Host: h.Rec.Name, Addrs: h.Rec.Addrs, Pending: n, Tiny: n < pl.Cfg.PlaceMin, Known: h.Rec.Placed, Exclude: slices.Concat(h.Search.Exclude, pl.checks.Barred()),
+		Host: h.Rec.Name, Addrs: h.Rec.Addrs, Pending: n, Tiny: n < pl.Cfg.PlaceMin, Known: h.Rec.Placed, Exclude: slices.Concat(h.Search.Exclude, pl.checks.Suspended()),
 		Secure: h.Rec.Secure, Remeasure: h.Search.Remeasure, Relieved: h.Search.Anew == anewRelieved, Measured: slices.Clone(h.Rec.Measured), NotBefore: time.UnixMilli(pl.PoliteAt(h)),
 	}
 	if h.Rec.PlacedAt > 0 {

@@ -5,7 +5,6 @@ package membership
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -284,7 +283,7 @@ func (s *Service) Revoke(id peer.ID) (err error) {
 	var r *wire.Revocation
 	s.Ring.Admission(func(b *admission.Book, now time.Time) { r, err = b.Revoke(now, s.Key, id) })
 	if err != nil {
-		return fmt.Errorf("revoke: %w", err)
+		return err
 	}
 	return s.announce([]*wire.Revocation{r}, targets)
 }
