@@ -20,7 +20,7 @@ import (
 )
 
 // errNoAdmission rejects a founder in the public profile without a decision.
-var errNoAdmission = control.Usage("admission: required to found a ring in the public profile: --admission open (every peer may own hosts) or --admission invite (members are invited, others are workers)")
+var errNoAdmission = control.Usage("admission: required to found a ring in the public profile: --admission open (reachable peers are members) or --admission invite (invited peers are)")
 
 // book returns the charter, certificates and revocations of an earlier run. A founder without them
 // chooses the charter. A ring of a release before them is open.

@@ -14,24 +14,25 @@ func newRingInvite(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "invite PEER-ID",
 		Short: "Make a peer a member of a ring by invitation",
-		Long: `Make a peer a member of a ring by invitation (--admission invite). The founder and each member that the founder or its invited members invited may invite;
-a chain has at most three certificates. The certificate is delivered if the peer can be reached, and printed for apoidea ring accept in any case.
-The peer renews it at this peer while both run.`,
+		Long: `Make a peer a member of a ring by invitation (--admission invite). A chain of at most three certificates leads from the founder to a member; a member with three
+cannot invite. The certificate is printed, and sent to the peer if it can be reached (else: apoidea ring accept). While this peer runs, it renews the
+certificate of the other.`,
 		Example: "  apoidea ring invite 12D3KooWEyoppNCUx8Yx66oV9fJnriXwCcXwDDUA2kj6vnc6iDEp\n  apoidea ring invite 12D3KooWEyoppNCUx8Yx66oV9fJnriXwCcXwDDUA2kj6vnc6iDEp --for 168h --json",
 		Args:    exactly("a peer ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return ask(g, cmd, func(c *control.Client) (*control.Invitation, error) { return c.Invite(cmd.Context(), args[0], valid) }, show.Invitation)
 		},
 	}
-	cmd.Flags().DurationVar(&valid, "for", 0, "validity of the certificate (default 720h)")
+	cmd.Flags().DurationVar(&valid, "for", 0, "validity of the certificate, at most that of this peer's (default 720h)")
 	return cmd
 }
 
 func newRingRevoke(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use:     "revoke PEER-ID",
-		Short:   "Withdraw the membership of a peer and those it invited",
-		Long:    "End the membership of a peer, and of those that it invited. Only the founder and the issuers of the peer's certificates can. It continues as a worker.",
+		Use:   "revoke PEER-ID",
+		Short: "Withdraw the membership of a peer and of those it invited",
+		Long: `End the membership of a peer and of those that it invited; they continue as workers. Run it on the founder, or on an issuer of the peer's chain.
+Another member can invite the peer again; --promote does not.`,
 		Example: "  apoidea ring revoke 12D3KooWEyoppNCUx8Yx66oV9fJnriXwCcXwDDUA2kj6vnc6iDEp",
 		Args:    exactly("a peer ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {

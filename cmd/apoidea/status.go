@@ -34,8 +34,8 @@ func newPeers(g *globals) *cobra.Command {
 		Short: "List neighbors, or the addresses of this peer",
 		Long: `List the neighbors of this peer on the ring. Each neighbor is queried. Requests rejected in the last hour follow, by peer and reason.
 
-With --trust, list the workers that reported pages to this peer. Some pages are fetched again by another worker (run --check-rate). If two others contradict
-a worker, its leases end, and all its pages of unfinished jobs are fetched again.
+With --trust, list the workers that reported pages to this peer (run --check-rate). CHECKED: pages chosen for a second fetch; AGREED: confirmed;
+UNCLEAR: no second worker, or a page that changes; LOST: two others contradicted it, and its pages of unfinished jobs are fetched again.
 
 With --addrs, print the addresses at which other machines can dial this peer, one per line, best first. Pass one of them, or all in quotes, to --bootstrap
 of another peer.`,

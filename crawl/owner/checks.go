@@ -53,8 +53,8 @@ func (oc *outcomes) checked(h *hosts.Host, c *hosts.Check, got *ondisk.Final, f 
 	}
 }
 
-// distrust ends all leases of a worker that has lost a check, and fetches the pages of unfinished
-// jobs again that it has reported. The certificates of its leases do not count any more.
+// distrust ends the leases of a worker that lost a check, and makes its pages of unfinished jobs
+// pending again. Its lease certificates are void from now on (reportsOf).
 func (oc *outcomes) distrust(loser string) {
 	oc.checks.Workers.Of(loser).Lose(uint64(max(oc.Now/1000, 0)))
 	oc.checks.Workers.Store(loser)

@@ -41,10 +41,10 @@
 // their schedule. Package links receives and sends links, package leases assigns hosts to workers,
 // and package ledger alone writes the records and counters of URLs. Plain types hold the state of a
 // host or a job, each with a table of its states and a test that drives it alone: search (for a
-// worker), Tenure (of a lease), purges, package budget (of a job) and package outbox. This package
-// handles messages: the entry check, visits of workers, their reports, handoffs, and the end of
+// worker), Tenure (of a lease), purges, ledger.Budget (of a job) and links.Outbox. This package
+// handles messages: the entry check, those of workers, their reports, handoffs, and the end of
 // URLs. owner.go lists the parts in dependency order, so there is no cycle. Package ondisk defines
-// the records, and package buffer makes batches of the writes of a step.
+// the records, and its Buffer makes batches of the writes of a step.
 //
 // A change is an event: the ledger lists the accounts that have changed, and a part that changes a
 // host's record or lease reports the host. All of them are scheduled in one place, at the end of a

@@ -169,8 +169,8 @@ func (o *Owner) evaluate(h *hosts.Host) {
 	o.agenda.Changed(h)
 }
 
-// SettledChanged applies a change of the ring or of [Config.Settled]: hosts that waited for it are
-// reevaluated. Part of a step; with thousands of hosts in memory it takes several steps.
+// SettledChanged applies a change of the ring or of [Config.Settled]: all hosts in memory are
+// reevaluated. Part of a step; with thousands of hosts it takes several.
 func (o *Owner) SettledChanged() {
 	o.reviewer.all(false)
 	o.hosts.Sweep.Wanted, o.hosts.Sweep.Cursor, o.hosts.Sweep.NextAt = true, nil, 0

@@ -68,7 +68,7 @@ Others must be able to dial an entry peer: --listen all, or all:4001 for a fixed
 not given is chosen once and kept.
 
 To found a public ring, run the first peer, and two more with its address as their --bootstrap (docs/founder.md).
---admission decides which peers own hosts: open, all that others can dial; invite, those that a member invites ("apoidea ring invite"), and others are workers.
+--admission decides which peers are members and own hosts: open, all reachable ones; invite, those with a certificate ("apoidea ring invite"). Others are workers.
 
     apoidea run --profile public --contact https://you.example/crawler \
       --listen all:4001 --reachability public --found --admission invite

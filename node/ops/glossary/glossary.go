@@ -35,7 +35,7 @@ var Words = []Word{
 	{"lease", "The right of one worker to fetch from a host, for 8 seconds (--lease-ttl) unless it is renewed. No other peer fetches from the host meanwhile."},
 	{"lease certificate", "An owner's signature of a lease. It proves that a worker had a host, so that its late outcomes count."},
 	{"link farm", "A domain that generates hosts without end."},
-	{"member", "A peer that others can dial, and that is responsible for an arc."},
+	{"member", "A peer that others can dial, and that is responsible for an arc. In a ring by invitation it needs a certificate."},
 	{"network", "The name of a ring. Peers of different networks do not connect (--network)."},
 	{"opt-out", "A site's request not to be crawled, for a host, a domain, an address or a URL pattern. It is stored on the ring, or in a list of the peer."},
 	{"outbox", "The queue of links to hosts of other owners, until those have stored them."},
@@ -57,7 +57,7 @@ var Words = []Word{
 	{"stable", "Of a peer's neighborhood: unchanged for two rounds, as far as this peer has observed (\"apoidea status\"). It does not show the state of the ring. JSON: settled."},
 	{"trap", "A site, or a part of one, that generates pages without end."},
 	{"untrusted peer", "A peer that is not known to be a member of the ring. Its requests have tighter limits."},
-	{"worker", "The peer that fetches a host's pages, under a lease. Also: a peer that cannot be dialed, which crawls for members and owns no arc."},
+	{"worker", "The peer that fetches a host's pages, under a lease. Also: a peer that is no member, which crawls for members and owns no arc."},
 }
 
 // Text returns the glossary for a terminal.

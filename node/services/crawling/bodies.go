@@ -196,7 +196,7 @@ func (b *Bodies) show(key []byte, digest [32]byte) ([]byte, error) {
 
 // Service answers requests for proofs.
 func (b *Bodies) Service() rpc.Service {
-	return proofMethod.Handle(rpc.Anyone("caller is a member, or works on one of the hosts, by their owner; one request at a time"), b.answer)
+	return proofMethod.Handle(rpc.Anyone("caller is a member, or works on one of the hosts, as their owner confirms; one request at a time"), b.answer)
 }
 
 func (b *Bodies) answer(ctx context.Context, _ peer.ID, req *wire.Proof) (*wire.ProofReply, error) {

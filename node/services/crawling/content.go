@@ -97,7 +97,7 @@ func (c *Contents) Confirm(ctx context.Context, list []reports.Confirmation) err
 
 // Service answers peers.
 func (c *Contents) Service() rpc.Service {
-	return contentMethod.Handle(rpc.Anyone("caller is a member, or works on one of the hosts, by their owner; this peer serves the digest"), c.answer)
+	return contentMethod.Handle(rpc.Anyone("caller is a member, or works on one of the hosts, as their owner confirms; this peer serves the digest"), c.answer)
 }
 
 // answer answers the claims and confirmations of a peer.

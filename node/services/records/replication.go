@@ -359,7 +359,7 @@ var errDeposed = &calls.Error{Code: calls.CodeMoved, Message: "another peer serv
 
 // Service handles messages of sources to their followers.
 func (r *Replication) Service() rpc.Service {
-	return rpc.Raw("Replica", rpc.Members("that the sender stands near on the ring, or has a copy here already; that this peer does not serve its arc itself"), r.Handle)
+	return rpc.Raw("Replica", rpc.Members("that the sender is a ring neighbor, or has a copy here already; that this peer does not serve its arc itself"), r.Handle)
 }
 
 // errFar is the answer to a source that is not near in this peer's view; it may be in a moment.
