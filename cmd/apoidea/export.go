@@ -65,7 +65,7 @@ cdxj is the index of the same records as export warc: export warc -o crawl.warc.
 
 Filters select what is exported, for all kinds: --job, --host, --path, --status, --mime, --outcome, --since and --until. All of them must hold; of the values of a
 repeated flag one must. In globs, * stands for any characters. The response, request and metadata of an exchange are selected together; warcinfo records are always
-kept. A revisit has the type warc/revisit. Without a match there is no output, and the exit code is 1.
+kept. A revisit has the type warc/revisit. Without a match there is no output, and the exit code is 1; changes of pages that did not change are empty.
 
 With -o, FILE appears when it is complete; an existing one is kept unless --force is given. An interrupted export leaves nothing. Temporary files are in FILE.part;
 a wacz temporarily needs twice its size in free space.

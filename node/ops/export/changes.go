@@ -30,11 +30,12 @@ var deciding = map[pages.Change]string{
 
 // change adds the line of a visit that changed something, or of any with All.
 func (e *exporter) change(l *warc.IndexLine) error {
-	found := pages.Change(l.Change)
-	if found == "" || !e.All && found != pages.OtherBody && found != pages.OtherText {
+	if s := SubjectOfLine(l); !e.Filter.Match(&s) {
 		return nil
 	}
-	if s := SubjectOfLine(l); !e.Filter.Match(&s) {
+	e.matched++
+	found := pages.Change(l.Change)
+	if found == "" || !e.All && found != pages.OtherBody && found != pages.OtherText {
 		return nil
 	}
 	c := Change{At: l.Date.UTC(), URL: l.URL, Change: l.Change, By: deciding[found], Before: l.Before, After: l.Digest, Bytes: l.Length, Job: l.Job}
@@ -48,7 +49,6 @@ func (e *exporter) change(l *warc.IndexLine) error {
 	if err := enc.Encode(&c); err != nil {
 		return err
 	}
-	e.matched++
 	e.work.records++
 	return e.work.lines.Add(line.Bytes())
 }

@@ -93,6 +93,7 @@ func TestChanges(t *testing.T) {
 		{"all", map[string][]byte{"1.warc.gz": archive, "1.cdxj": index}, Options{All: true}, all},
 		{"all, no index", map[string][]byte{"1.warc.gz": archive}, Options{All: true}, all},
 		{"since", map[string][]byte{"1.warc.gz": archive, "1.cdxj": index}, Options{Filter: Filter{Since: time.Date(2026, 12, 3, 0, 0, 0, 0, time.UTC)}}, body},
+		{"since, no change", map[string][]byte{"1.warc.gz": archive, "1.cdxj": index}, Options{Filter: Filter{Since: time.Date(2026, 12, 6, 0, 0, 0, 0, time.UTC)}}, ""},
 		{"status", map[string][]byte{"1.warc.gz": archive, "1.cdxj": index}, Options{All: true, Filter: Filter{Status: []string{"304"}}}, line(3, "not-modified", "304", "sha256:not-modified")},
 	} {
 		var out bytes.Buffer

@@ -166,7 +166,7 @@ func urlsText(urls []string, n int) string {
 }
 
 // Run performs an export. The report lists what is missing from it. If nothing matches the filter
-// there is no output, and the error is ErrEmpty.
+// there is no output, and the error is ErrEmpty; of pages without a change, changes are empty.
 func Run(ctx context.Context, src control.Results, o Options) (*Report, error) {
 	if !slices.Contains(Kinds(), o.What) {
 		return nil, control.Usage(fmt.Sprintf("export %q: must be one of %s", o.What, strings.Join(Kinds(), ", ")))
@@ -254,7 +254,7 @@ func (e *exporter) run(ctx context.Context) error {
 	if err := e.lost(ctx); err != nil {
 		return err
 	}
-	if !e.all && min(e.matched, e.work.records) == 0 {
+	if !e.all && (e.matched == 0 || e.work.records == 0 && e.What != Changes) {
 		return fmt.Errorf("export %s: %w %s", e.What, ErrEmpty, &e.Filter)
 	}
 	e.reportProgress("writing")

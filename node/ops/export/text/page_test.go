@@ -1,7 +1,9 @@
 package text
 
 import (
+	"fmt"
 	"math/bits"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -177,4 +179,44 @@ func FuzzPage(f *testing.F) {
 			t.Errorf("%+v", page)
 		}
 	})
+}
+
+// article makes a page of 48 kB like those of a news site: navigation, scripts, an article of 50
+// paragraphs with links and inline styles, and a list of other articles.
+func article() string {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	vocabulary := strings.Fields("the council has decided that a new bridge will be built across the river next year because old one is no longer safe for heavy " +
+		"vehicles engineers found cracks in three of its pillars and said repairs would cost more than replacing them residents who live near by worry about noise")
+	sentence := func(b *strings.Builder, n int) {
+		for range n {
+			b.WriteString(vocabulary[rnd.IntN(len(vocabulary))] + " ")
+		}
+	}
+	var b strings.Builder
+	b.WriteString(`<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>A new bridge &mdash; The Example</title>
+<link rel="stylesheet" href="/main.css"><style>body { margin: 0; } .nav li { display: inline; }</style>
+<script>window.settings = {"user": null, "ads": ["top", "side"], "version": 12};` + strings.Repeat("function f(a) { return a < 2; } ", 60) + `</script></head>
+<body class="page"><header><nav class="nav"><ul>`)
+	for i := range 40 {
+		fmt.Fprintf(&b, "<li class=\"item\"><a class=\"link\" href=\"/section/%d?from=nav\">Section %d</a></li>\n", i, i)
+	}
+	b.WriteString("</ul></nav></header><main><article class=\"story\"><h1>A new bridge</h1>\n")
+	for i := range 50 {
+		b.WriteString("<p class=\"text\">")
+		for range 5 {
+			sentence(&b, 9)
+			fmt.Fprintf(&b, `<a href="/topic/%d" title="topic">`, i)
+			sentence(&b, 2)
+			b.WriteString("</a> <b>")
+			sentence(&b, 1)
+			b.WriteString("</b>, it&rsquo;s said. ")
+		}
+		b.WriteString("</p>\n")
+	}
+	b.WriteString("</article></main><aside><ul>\n")
+	for i := range 60 {
+		fmt.Fprintf(&b, "<li><div class=\"teaser\"><a href=\"/story/%d\"><img src=\"/thumb/%d.jpg\" alt=\"\" width=\"120\" height=\"80\"><span>Story %d</span></a></div></li>\n", i, i, i)
+	}
+	b.WriteString("</ul></aside><footer><p>&copy; The Example</p></footer></body></html>\n")
+	return b.String()
 }
