@@ -81,8 +81,8 @@ ip link set wan up
 ip route add default dev wan
 mkdir -p "$work/www/docs" "$work/www/private" "$HOME/.config/fish/completions"
 cd "$work"
-for page in index.html docs/index.html docs/more.html private/index.html docs/x.pdf; do
-  printf '<title>%s</title><p>%s says what it says. <a href=/docs/>docs</a> <a href=/docs/more.html>more</a> <a href=/docs/x.pdf>pdf</a> <a href=/private/>p</a>\n' "$page" "$page" >"$work/www/$page"
+for page in index.html docs/index.html docs/more.html private/index.html docs/x.pdf news; do
+  printf '<title>%s</title><p>%s says what it says. <a href=/docs/>docs</a> <a href=/docs/more.html>more</a> <a href=/docs/x.pdf>pdf</a> <a href=/private/>p</a> <a href=/news>n</a>\n' "$page" "$page" >"$work/www/$page"
 done
 names=DNS:example.org,DNS:a.example,DNS:b.example,DNS:news.a.example
 {
@@ -172,6 +172,7 @@ scene() {
 }
 scene "without a peer" '^(source <\()?apoidea (version|completion|man|config init|experiment list)'
 scene "its configuration" '^apoidea config'
+printf 'page,host,unix_s\n0,0,1700000000\n0,0,1700090000\n1,0,1700000000\n' | gzip >pages.csv.gz
 scene "a synthetic web" 'apoidea web serve|web\.localhost:8080|_audit'
 ended foreground
 until_so nginx -e "$work/nginx.log" -c "$work/nginx.conf" || die "nginx does not start: $(cat "$work/nginx.log")"
@@ -191,7 +192,8 @@ unset "terminal[foreground]"
 scene "jobs" '^apoidea (crawl|jobs)'
 job=$(apoidea crawl --max-depth 9 --scope '*' https://a.example/ --quiet)
 job=${job:0:12}
-for what in pause resume show cancel keys; do scene "a job: $what" "^apoidea job $what"; done
+for what in pause resume refresh show report cancel keys; do scene "a job: $what" "^apoidea job $what"; done
+scene "pages again" '^apoidea refresh'
 scene "looking" '^apoidea (status|peers|host|why|ring( |$)(lookup|graph|hosts|$)?)'
 ended foreground
 scene "results" '^apoidea export'
