@@ -56,7 +56,7 @@ func (w *changing) day() float64 { return w.now.Sub(epochStart).Hours() / 24 }
 func (w *changing) fetch(url string, r *wire.Revisit) *wire.Fetched {
 	version := w.version(url, w.day())
 	f := w.got(url, link.OutcomeOK)
-	f.Content, f.Digest = uint64(pick(url, 1<<30)<<8+version), fmt.Appendf(nil, "%032x", pick(fmt.Sprint(url, version), 1<<60))
+	f.Content, f.Digest = uint64(pick(url, 1<<30))<<8+uint64(version), fmt.Appendf(nil, "%032x", pick(fmt.Sprint(url, version), 1<<31-1))
 	f.Etag = fmt.Sprintf(`"%d"`, version)
 	switch {
 	case w.noTag:
