@@ -124,10 +124,7 @@ func (n *Node) Invite(ctx context.Context, id string, valid time.Duration) (*con
 	if err != nil {
 		return nil, control.Usage(fmt.Sprintf("peer ID %q: %v", id, err))
 	}
-	if valid == 0 {
-		valid = admission.DefaultValidity
-	}
-	return n.invite(ctx, p, valid)
+	return n.invite(ctx, p, cmp.Or(valid, admission.DefaultValidity))
 }
 
 // Revoke implements control.Backend.

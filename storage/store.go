@@ -109,9 +109,7 @@ func (o Options) withDefaults() Options {
 	o.CacheBytes = cmp.Or(o.CacheBytes, DefaultCacheBytes)
 	o.MemTableBytes = cmp.Or(o.MemTableBytes, DefaultMemTableBytes)
 	o.MaxOpenFiles = cmp.Or(o.MaxOpenFiles, DefaultOpenFiles)
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.FS == nil {
 		o.FS = vfs.Default
 	}

@@ -1,6 +1,7 @@
 package bandwidth
 
 import (
+	"cmp"
 	"math"
 	"net/netip"
 	"slices"
@@ -64,18 +65,12 @@ type median struct {
 
 // NewEstimates returns an empty table.
 func NewEstimates(cfg EstimatesConfig) *Estimates {
-	if cfg.K == 0 {
-		cfg.K = defaultK
-	}
-	if cfg.Sigma == 0 {
-		cfg.Sigma = defaultSigma
-	}
+	cfg.K = cmp.Or(cfg.K, defaultK)
+	cfg.Sigma = cmp.Or(cfg.Sigma, defaultSigma)
 	if cfg.Servers <= 0 {
 		cfg.Servers = defaultServers
 	}
-	if cfg.Location == nil {
-		cfg.Location = time.Local
-	}
+	cfg.Location = cmp.Or(cfg.Location, time.Local)
 	e := &Estimates{cfg: cfg, holidays: make(map[string]bool)}
 	e.servers, _ = simplelru.NewLRU[netip.Addr, *server](cfg.Servers, nil) // positive
 	for _, day := range cfg.Holidays {

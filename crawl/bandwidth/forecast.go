@@ -1,6 +1,7 @@
 package bandwidth
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -118,9 +119,7 @@ func (f *forecast) expectation(now time.Time, c Candidate) (flow, wait float64, 
 		return flow, wait, true
 	}
 	rate, known := f.e.Rate(now, c.Server)
-	if rate == 0 {
-		rate = strangerShare * f.cfg.Rate
-	}
+	rate = cmp.Or(rate, strangerShare*f.cfg.Rate)
 	if d := f.size/rate - firstWait; d > 0 { // rate has the wait in it
 		return max(rate, f.size/max(d, 0.1)), firstWait, known
 	}

@@ -1,6 +1,7 @@
 package bandwidth
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -320,9 +321,7 @@ type admitted struct {
 // rateOf returns B(u).
 func (p *paper) rateOf(now time.Time, c Candidate) (float64, bool) {
 	rate, known := p.e.Rate(now, c.Server)
-	if rate == 0 {
-		rate = strangerShare * p.cfg.Rate
-	}
+	rate = cmp.Or(rate, strangerShare*p.cfg.Rate)
 	return rate, known
 }
 

@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,9 +93,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Network == "" || len(c.Network) > maxNetworkName || strings.ContainsFunc(c.Network, wrong) {
 		return c, fmt.Errorf("config: Network %q: expected 1 to %d letters, digits, dots, dashes or underscores", c.Network, maxNetworkName)
 	}
-	if c.UserAgent == "" {
-		c.UserAgent = "apoidea"
-	}
+	c.UserAgent = cmp.Or(c.UserAgent, "apoidea")
 	if c.LowWater == 0 && c.HighWater == 0 {
 		c.LowWater, c.HighWater = 160, 192
 	}

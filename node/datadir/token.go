@@ -1,6 +1,7 @@
 package datadir
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -23,9 +24,7 @@ const (
 
 // Token is the token that lies in a file: the one named, or that of dir if file is empty.
 func Token(dir, file string) (string, error) {
-	if file == "" {
-		file = filepath.Join(dir, TokenFile)
-	}
+	file = cmp.Or(file, filepath.Join(dir, TokenFile))
 	f, err := os.Open(file)
 	if err != nil {
 		return "", err

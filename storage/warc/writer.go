@@ -1,6 +1,7 @@
 package warc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -50,15 +51,9 @@ type Config struct {
 }
 
 func (c Config) withDefaults() (Config, error) {
-	if c.Compression == "" {
-		c.Compression = Gzip
-	}
-	if c.MaxSize == 0 {
-		c.MaxSize = DefaultMaxSize
-	}
-	if c.Prefix == "" {
-		c.Prefix = "apoidea"
-	}
+	c.Compression = cmp.Or(c.Compression, Gzip)
+	c.MaxSize = cmp.Or(c.MaxSize, DefaultMaxSize)
+	c.Prefix = cmp.Or(c.Prefix, "apoidea")
 	if c.Now == nil {
 		c.Now = time.Now
 	}

@@ -1,6 +1,7 @@
 package visits
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -34,9 +35,7 @@ type Question struct {
 // Question returns the request of a visit at step Ask.
 func (v *Visit) Question() *Question {
 	q := &Question{URL: v.origin.next}
-	if q.URL == "" {
-		q.URL = v.origin.name + "/robots.txt"
-	}
+	q.URL = cmp.Or(q.URL, v.origin.name+"/robots.txt")
 	q.Across = link.Host(q.URL) != v.host.Host
 	v.question = q
 	return q

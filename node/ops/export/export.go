@@ -2,6 +2,7 @@ package export
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -186,9 +187,7 @@ func Run(ctx context.Context, src control.Results, o Options) (*Report, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Of == "" {
-		o.Of = DefaultOf
-	}
+	o.Of = cmp.Or(o.Of, DefaultOf)
 	w, err := openWork(&o)
 	if err != nil {
 		return nil, err
