@@ -218,10 +218,12 @@ type PeerSuspect struct {
 	Peer Peer // the suspect
 }
 
-// PeerDead reports a leaf peer that was removed: it failed twice, and no third peer could reach it.
+// PeerDead reports a leaf peer that was removed: it failed twice, and no third peer could reach it;
+// or its certificates have ended.
 type PeerDead struct {
-	Peer   Peer // the dead peer
-	Proven bool // it had answered a call of ours
+	Peer     Peer // the dead peer
+	Proven   bool // it had answered a call of ours
+	Expelled bool // it had too, and its certificates have ended
 }
 
 // PeerLeft reports a leaf peer that sent a goodbye.

@@ -147,7 +147,8 @@ func (u *suspicion) died(now time.Time, n *neighbor) {
 	u.remove(now, n.peer)
 	u.contacts.remember(n.peer)
 	u.seeker.neighborLost(now)
-	u.emit(PeerDead{n.peer, n.proven})
+	valid := u.book.Valid(now, n.peer.ID)
+	u.emit(PeerDead{n.peer, n.proven && valid, n.proven && !valid})
 }
 
 // expel removes the leaf peers whose certificates have ended, as if they died now: they may serve
@@ -155,7 +156,7 @@ func (u *suspicion) died(now time.Time, n *neighbor) {
 func (u *suspicion) expel(now time.Time) {
 	for _, key := range u.neighborhood.leaves.Members() {
 		if n := u.neighborhood.peers[key]; !u.book.Valid(now, n.peer.ID) {
-			n.unanswered, n.proven = now, false
+			n.unanswered = now
 			u.died(now, n)
 		}
 	}

@@ -400,7 +400,7 @@ func (n *Node) ringEvent(e dht.Event) {
 	case dht.PeerDead:
 		// A suspended process keeps its connections. Calls that hang on it would keep workers from
 		// reporting to its successor.
-		n.ring.watch.Died(e.Peer.ID)
+		n.ring.watch.Died(e.Peer.ID, e.Expelled)
 		n.authorizer.left(e.Peer.ID, e.Proven)
 		n.spawn(func(context.Context) { n.ring.net.Drop(e.Peer.ID) })
 		n.owners.PeerGone(e.Peer.ID)

@@ -78,7 +78,7 @@ func TestLeasesOfADeathNotSeen(t *testing.T) {
 				}
 				w.kill("c") // d lies in its arc
 				for _, id := range row.by {
-					w.peers[id].watch.Died("c")
+					w.peers[id].watch.Died("c", false)
 				}
 				time.Sleep(since)
 				w.set("a", "b", "d")

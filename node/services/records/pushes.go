@@ -171,7 +171,8 @@ func (k *Keeping) foreign(r *kind, p handoff.Push) error {
 
 // Service answers peers.
 func (k *Keeping) Service() rpc.Service {
-	return recordsMethod.Handle(rpc.Members("the form of the records, and that this peer serves their place"), func(ctx context.Context, from peer.ID, m *wire.Records) (*emptypb.Empty, error) {
+	who := rpc.MembersAnd("expelled a minute ago at most", k.ring.Expelled, "the form of the records, and that this peer serves their place")
+	return recordsMethod.Handle(who, func(ctx context.Context, from peer.ID, m *wire.Records) (*emptypb.Empty, error) {
 		return nil, k.serve(ctx, from, m)
 	})
 }

@@ -37,6 +37,7 @@ type Watch struct {
 	last      ringMoment
 	departing map[peer.ID]time.Time // peers that left and are handing over their records, since when
 	goodbyes  map[peer.ID]time.Time // peers that left, or were declared dead, when
+	expelled  map[peer.ID]time.Time // of them, those whose certificates have ended
 }
 
 // ringMoment is the input of handoff's decisions.
@@ -50,7 +51,7 @@ type ringMoment struct {
 
 // NewWatch returns the Watch of peer self.
 func NewWatch(d Place, self peer.ID) *Watch {
-	return &Watch{dht: d, self: self, departing: make(map[peer.ID]time.Time), goodbyes: make(map[peer.ID]time.Time)}
+	return &Watch{dht: d, self: self, departing: make(map[peer.ID]time.Time), goodbyes: make(map[peer.ID]time.Time), expelled: make(map[peer.ID]time.Time)}
 }
 
 func (w *Watch) now() ringMoment {
@@ -138,12 +139,25 @@ func (w *Watch) Goodbye(id peer.ID) {
 	}
 }
 
-// Died records a peer that the ring has declared dead: it grants and renews no lease from now on.
-func (w *Watch) Died(id peer.ID) {
+// Died records a peer that the ring has declared dead, or expelled: it grants and renews no lease
+// from now on.
+func (w *Watch) Died(id peer.ID, expelled bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	maps.DeleteFunc(w.goodbyes, func(_ peer.ID, since time.Time) bool { return time.Since(since) >= DepartTime })
-	w.goodbyes[id] = time.Now()
+	maps.DeleteFunc(w.goodbyes, isOver)
+	maps.DeleteFunc(w.expelled, isOver)
+	if w.goodbyes[id] = time.Now(); expelled {
+		w.expelled[id] = time.Now()
+	}
+}
+
+// Expelled reports whether a peer was a member until it was expelled, within DepartTime: it hands
+// over its records, as all copies may be at peers that were expelled with it.
+func (w *Watch) Expelled(id peer.ID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	since, ok := w.expelled[id]
+	return ok && !isOver(id, since)
 }
 
 // Left implements handoff.Neighbours.

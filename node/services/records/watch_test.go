@@ -6,10 +6,14 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/services/rpc/rpctest"
+	"github.com/apoidea/apoidea/node/services/wire"
 )
 
 // newWatch is peer a in a ring with b and c.
@@ -55,6 +59,35 @@ func TestRingWatchVersion(t *testing.T) {
 			if after := w.Version(); (after != before) != row.want || after < before {
 				t.Errorf("%s: version %d after %d", row.name, after, before)
 			}
+		}
+	})
+}
+
+// TestExpelledHandOver: records of an expelled peer are accepted for a minute, those of a dead peer
+// or of an untrusted one are not.
+func TestExpelledHandOver(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		w, _, _ := newWatch()
+		k := &Keeping{ring: w}
+		push := k.Service().Behind(rpctest.Untrusted{})
+		accepted := func(id peer.ID) bool {
+			raw, err := proto.Marshal(&wire.Records{Space: 1 << 20})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = push(t.Context(), id, raw)
+			return calls.CodeOf(err) == calls.CodeRefused // no such space; busy for others
+		}
+		w.Died("dead", false)
+		w.Died("expelled", true)
+		time.Sleep(DepartTime - 1)
+		for id, want := range map[peer.ID]bool{"dead": false, "expelled": true, "untrusted": false} {
+			if accepted(id) != want {
+				t.Errorf("records of %s: accepted %t", id, !want)
+			}
+		}
+		if time.Sleep(time.Nanosecond); accepted("expelled") {
+			t.Error("records of an expelled peer are accepted after a minute")
 		}
 	})
 }

@@ -17,6 +17,7 @@ type Who struct {
 	// for docs/threats.md.
 	Caller, Asked string
 	members       bool
+	also          func(peer.ID) bool // others that members only would reject
 }
 
 // Anyone accepts requests of any identity; the handler checks asked.
@@ -25,6 +26,11 @@ func Anyone(asked string) Who { return Who{Caller: "anyone", Asked: asked} }
 // Members accepts requests of ring members: neighbors, and peers that a lookup finds at their own
 // position. Others get busy, as their position may not be known yet.
 func Members(asked string) Who { return Who{Caller: "member", Asked: asked, members: true} }
+
+// MembersAnd accepts requests of ring members, and of peers that also reports, described by them.
+func MembersAnd(them string, also func(peer.ID) bool, asked string) Who {
+	return Who{Caller: "member, or " + them, Asked: asked, members: true, also: also}
+}
 
 // caller is the sender of a request, for its handler.
 type caller struct {
@@ -141,7 +147,7 @@ func (s Service) Behind(g Authorizer) calls.Handler {
 			g.Rejected(from, "unknown", err)
 			return nil, err
 		}
-		if m.who.members && !g.Member(ctx, from) {
+		if m.who.members && (m.who.also == nil || !m.who.also(from)) && !g.Member(ctx, from) {
 			err := Busy(fmt.Sprintf("%s: caller not yet known as a %s (normal after a join)", m.request, m.who.Caller))
 			g.Rejected(from, m.request, err)
 			return nil, err
