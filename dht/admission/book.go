@@ -220,7 +220,7 @@ func (b *Book) Accept(now time.Time, m *wire.Admission) error {
 	if before == nil || after == nil || before.until <= now.Unix() {
 		return nil
 	}
-	// A member could make others its subjects else, and revoke them.
+	// Otherwise a member could make others its subjects, and revoke them.
 	if issuer := b.issuer(before.chain); issuer != b.issuer(after.chain) && len(after.chain) >= len(before.chain) {
 		b.verified[b.self] = before
 		return fmt.Errorf("%w: the present one, from peer %s, has to expire first", ErrCertificate, issuer)
@@ -259,7 +259,7 @@ func (b *Book) Issue(now time.Time, key crypto.PrivKey, subject peer.ID, valid t
 	}
 	expires := from + int64(valid/time.Second)
 	if own := b.verified[b.self]; own != nil {
-		expires = min(expires, own.until) // else it would outlive the revocation, which needs the own chain
+		expires = min(expires, own.until) // a longer one could outlive a revocation, which needs the own chain
 	}
 	cert, err := issue(key, b.network, b.charter.Founder, subject, from, expires)
 	if err != nil {

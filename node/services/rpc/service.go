@@ -17,7 +17,7 @@ type Who struct {
 	// for docs/threats.md.
 	Caller, Asked string
 	members       bool
-	also          func(peer.ID) bool // others that members only would reject
+	also          func(peer.ID) bool // accepts peers that are not members; may be nil
 }
 
 // Anyone accepts requests of any identity; the handler checks asked.
@@ -148,7 +148,7 @@ func (s Service) Behind(g Authorizer) calls.Handler {
 			return nil, err
 		}
 		if m.who.members && (m.who.also == nil || !m.who.also(from)) && !g.Member(ctx, from) {
-			err := Busy(fmt.Sprintf("%s: caller not yet known as a %s (normal after a join)", m.request, m.who.Caller))
+			err := Busy(fmt.Sprintf("%s: caller not yet known as a member (normal after a join)", m.request))
 			g.Rejected(from, m.request, err)
 			return nil, err
 		}
